@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The class Context, and functions that several parts of the benchmarks use."""
+"""The class Context, and functions that several parts of the benchmarks (part_*.py) use."""
 from __future__ import annotations
 
 import json
@@ -18,7 +18,7 @@ from sizes import Size
 
 
 class Context:
-    """What every part of the benchmarks needs: the runner, the sizes, the text, and the folders of data and results."""
+    """What every part of the benchmarks needs: runner, sizes, folders, and the text of the language model."""
 
     def __init__(self, runner: Runner, size: Size, results: Path, data: Path, texts: list[Path]) -> None:
         self.runner, self.size, self.results, self.data, self.texts = runner, size, results, data, texts
@@ -76,7 +76,10 @@ def chosen(names: Iterable[str]) -> list[Method]:
 
 
 def single(result: dict[str, Any]) -> dict[str, Any]:
-    """Return the entries of the only method in the result of a run of one method."""
+    """Return the entries of the method in the result of a run of one method.
+
+    The trainer of the language model puts them into the list "methods". The other trainers have no such list.
+    """
     return result["methods"][0] if "methods" in result else result
 
 

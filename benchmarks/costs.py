@@ -15,9 +15,10 @@ def row_of(summary: Summary, name: str) -> Summary | None:
 
 
 def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
-    """Return the seconds that the updates of a method take in a training run of `steps` steps, or None if unknown.
+    """Return the seconds that the updates of a method take in a training run of `steps` steps.
 
-    The time of each step after the last measured one is estimated by the mean of the second half of the measured times.
+    Return None if `cost` has no times of the method. The time of a step after the last measured one is estimated as
+    the mean of the second half of the measured times.
     """
     row = row_of(cost, name)
     if row is None or not row["update_ms_of_steps"]:
@@ -28,12 +29,12 @@ def update_seconds(cost: Summary, name: str, steps: int) -> float | None:
 
 
 def _points(cost: Summary) -> list[tuple[int, float]]:
-    """Return the measured times of a gradient: pairs (tokens per batch, ms)."""
+    """Return the measured times of computing a gradient: pairs (tokens per batch, ms)."""
     return [(batch * cost["model"]["context"], time) for batch, time in cost["gradients_ms"]]
 
 
 def gradient_ms(cost: Summary, tokens: float) -> float:
-    """Return the time of a gradient in ms.
+    """Return the time in ms that computing a gradient takes.
 
     The time is interpolated linearly between the measured numbers of tokens per batch, and extrapolated beyond them.
     """
@@ -45,9 +46,9 @@ def gradient_ms(cost: Summary, tokens: float) -> float:
 
 
 def seconds(cost: Summary, name: str, steps: int, tokens: float | None = None) -> float | None:
-    """Return the seconds of a training run, or None if unknown.
+    """Return the seconds of a training run, or None if `cost` has no times of the method.
 
-    `tokens` is the number of tokens per batch; None selects the batch of the part `language_model`.
+    `tokens` is the number of tokens per batch; None selects the number in the part `language_model`.
     """
     updates = update_seconds(cost, name, steps)
     gradient = cost["gradient_ms"] if tokens is None else gradient_ms(cost, tokens)
@@ -55,7 +56,7 @@ def seconds(cost: Summary, name: str, steps: int, tokens: float | None = None) -
 
 
 def crossing(cost: Summary, race: Summary, name: str) -> str | None:
-    """Return a description of the tokens per batch with which a method reaches AdamW's loss sooner than AdamW.
+    """Return text that says with how many tokens per batch a method reaches AdamW's loss in less time than AdamW.
 
     `race` has the results of the part `language_model`. Return None for AdamW and for a method without results.
     """
@@ -76,7 +77,7 @@ def crossing(cost: Summary, race: Summary, name: str) -> str | None:
     limit = 1e3 * (own - other) / saved  # time of a gradient, in ms, at which both methods take equally long
     points = _points(cost)
     fewest, most = points[0], points[-1]
-    if saved < 0:  # the method needs more steps, whose updates take less time in total: it wins with cheap gradients
+    if saved < 0:  # more steps, but less time for all updates: the method is faster if gradients take little time
         if limit <= fewest[1]:
             return f"not from {fewest[0]} tokens, the fewest measured"
         if limit > most[1]:
@@ -88,9 +89,9 @@ def crossing(cost: Summary, race: Summary, name: str) -> str | None:
 
 
 def _tokens_at(points: list[tuple[int, float]], time: float) -> int:
-    """Return the tokens per batch at which a gradient takes this time in ms, by linear interpolation.
+    """Return the number of tokens per batch at which a gradient takes `time` ms, by linear interpolation.
 
-    `points` has pairs (tokens, time). `time` must be within the times of the points.
+    `points` has pairs (tokens per batch, ms). `time` must be within the times of the points.
     """
     (x0, y0), (x1, y1) = next(pair for pair in zip(points, points[1:]) if pair[1][1] >= time)
     return round(x0 + (x1 - x0) * (time - y0) / (y1 - y0))

@@ -1,6 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Divides the images of handwritten digits into parts for training, tuning and judging."""
+"""Divides the images of handwritten digits into images for training, tuning and judging.
+
+Tuning chooses learning rates. Judging measures the results with the chosen rates.
+"""
 from __future__ import annotations
 
 import struct
@@ -15,7 +18,7 @@ TRAINING, TUNING = 300, 300  # numbers of images; all other images are for judgi
 
 
 def read_images() -> list[bytes]:
-    """Return all images with their labels, in the order of the file, which is random."""
+    """Return all images with their labels, in the order of the file. This order is random."""
     content = SOURCE.read_bytes()
     counts = struct.unpack("<HH", content[len(MAGIC) : len(MAGIC) + 4])
     body = content[len(MAGIC) + 4 :]
@@ -23,7 +26,10 @@ def read_images() -> list[bytes]:
 
 
 def write_parts(folder: Path) -> dict[str, Path]:
-    """Write two files: training images with the images for tuning, and training images with the images for judging."""
+    """Write two files, and return their paths under the names "tuning" and "judging".
+
+    Both files have the images for training. "tuning" also has the images for tuning, and "judging" those for judging.
+    """
     images = read_images()
     training, tuning, judging = images[:TRAINING], images[TRAINING : TRAINING + TUNING], images[TRAINING + TUNING :]
     folder.mkdir(parents=True, exist_ok=True)

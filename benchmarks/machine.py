@@ -38,7 +38,7 @@ def git(*arguments: str) -> str:
 
 
 def commit() -> str:
-    """Return the last commit that changed a measured source. If there are uncommitted changes, append their hash."""
+    """Return the last commit that changed a measured source, with a hash of uncommitted changes if there are any."""
     found = git("log", "-1", "--format=%h", "--abbrev=12", "--", *MEASURED)
     if not found:
         return "unknown"

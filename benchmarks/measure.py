@@ -31,7 +31,7 @@ PARTS = {"known_answers": part_known_answers, "convolution": part_convolution, "
 
 
 def check(context: Context, parts: list[str], count: int) -> int:
-    """Repeat `count` stored runs of each part. Return the number of runs whose losses differ from the stored ones."""
+    """Repeat at most `count` stored runs per part. Return how many of them have losses other than the stored losses."""
     files = list(context.corpus.paths.values()) + list(part_convolution.Contest(context).paths.values())
     return sum(context.runner.repeat(part, files, count) for part in parts)
 
@@ -43,11 +43,11 @@ def main() -> int:
     parser.add_argument("--trainers", type=Path, required=True, help="folder of the built trainers")
     parser.add_argument("--size", choices=list(SIZES), default="full")
     parser.add_argument("--quick", action="store_const", const="quick", dest="size", help="small sizes; takes minutes")
-    parser.add_argument("--text", type=Path, nargs="+", default=[], help="files of the text of the language model")
-    parser.add_argument("--out", type=Path, default=ROOT / "out" / "benchmarks", help="folder of runs and data")
+    parser.add_argument("--text", type=Path, nargs="+", default=[], help="text files for the language model")
+    parser.add_argument("--out", type=Path, default=ROOT / "out" / "benchmarks", help="folder for runs and data")
     parser.add_argument("--results", type=Path, help="folder of results; default for --size full: benchmarks/results")
     parser.add_argument("--check", type=int, metavar="N", help="only repeat N stored runs per part and compare losses")
-    parser.add_argument("--budget", action="store_true", help="only print numbers of runs and the time of a run")
+    parser.add_argument("--budget", action="store_true", help="make no runs; print, for each part, upper bounds on the number of runs and their time")
     options = parser.parse_args()
     for name in options.parts:
         if name not in PARTS:

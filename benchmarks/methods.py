@@ -10,14 +10,14 @@ ADAMW = "preset=adamw beta2=0.95"
 
 
 class Method(NamedTuple):
-    """A method, with its options. If `adamw_rest` is true, they apply only to the matrices of a model."""
+    """A method. If `adamw_rest` is true, its options apply only to the parameters that AdamW does not update."""
 
     name: str
     label: str
     options: str
-    usual_rate: float  # a search tries this rate first; chosen by short runs of the language model
-    adamw_rest: bool = False  # whether AdamW updates embeddings, output layer and vectors
-    decays: bool = True  # whether the weight decay of a benchmark applies to the matrices
+    usual_rate: float  # a search tries this rate first; it was found in short runs of the language model
+    adamw_rest: bool = False  # whether AdamW updates embeddings, the output layer and vectors
+    decays: bool = True  # whether `options` get the weight decay of the benchmark; AdamW for the rest always gets it
 
     @property
     def alone(self) -> Method:

@@ -16,7 +16,7 @@ PART = "convolution"
 
 
 class Contest:
-    """The runs of this part. rest_rate: AdamW's learning rate in methods that leave some parameters to AdamW."""
+    """The runs of this part. `rest_rate` is the learning rate of AdamW in methods whose `adamw_rest` is true."""
 
     def __init__(self, context: Context) -> None:
         self.context, self.size = context, context.size.convolution
@@ -33,12 +33,12 @@ class Contest:
         return Run(PART, method.label, "train_convolution", arguments, files, seed, steps)
 
     def tuning_loss(self, method: Method, rate: float) -> float:
-        """Return the mean loss of the tuning seeds on the images for tuning."""
+        """Return the mean loss of runs with the tuning seeds. The loss is measured on the images for tuning."""
         runs = [self.run(method, rate, seed, False) for seed in self.size.tuning_seeds]
         return self.context.mean_loss(runs)
 
     def begin(self) -> None:
-        """Print for each method the largest number of runs and the seconds of one run."""
+        """Print for each method an upper bound on the number of runs, and the seconds of one run."""
         size, runner = self.size, self.context.runner
         methods = chosen(size.methods)
         count = size.tries * len(size.tuning_seeds) + len(size.seeds)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Part `cost`: the time of a step with each method. In each run of the language model, all methods take turns."""
+"""Part `cost`: the time of a step with each method. In each run, all methods train, and take turns step by step."""
 from __future__ import annotations
 
 import statistics
@@ -15,7 +15,7 @@ LABEL = "all methods"
 
 
 def make_run(context: Context, seed: int) -> Run:
-    """Return a run in which all methods take turns."""
+    """Return a run in which all methods take turns step by step."""
     size, model, paths = context.size.cost, context.size.language_model, context.corpus.paths
     methods = chosen(size.methods)
     optimizers = [word for method in methods
@@ -35,7 +35,7 @@ def measure(context: Context) -> dict[str, Any]:
     """Make all runs and return the results."""
     size, model, runner = context.size.cost, context.size.language_model, context.runner
     runs = [make_run(context, seed) for seed in size.seeds]
-    runner.progress.begin(PART, {LABEL: len(runs)}, {LABEL: runner.measured_seconds(runs[0])})
+    runner.progress.begin(PART, {LABEL: len(runs)}, {LABEL: runner.seconds_of(runs[0])})
     results = [runner.result(run) for run in runs]
     rows = []
     for index, method in enumerate(chosen(size.methods)):

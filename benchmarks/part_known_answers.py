@@ -14,7 +14,7 @@ PART = "known_answers"
 # Limits of the distance to the answer, relative to the distance at the start. A method passes if its distance is at
 # most the limit with every seed.
 TOLERANCES = {"kronecker": 0.1, "low_rank": 0.01, "rank_deficient": 0.01}
-SCALE = "1e-6"  # the scaled gradients are the gradients times this factor
+SCALE = "1e-6"  # factor of the gradients in the runs with scaled gradients
 # A method passes with scaled gradients if its mean distance is at most SCALED_FACTOR times the mean distance without
 # scaling.
 SCALED_FACTOR = 1.1

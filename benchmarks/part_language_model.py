@@ -16,18 +16,21 @@ PART = "language_model"
 
 
 def model_arguments(size: LanguageModel) -> list[str]:
-    """Return the arguments that set the sizes of the model."""
+    """Return the arguments that set the sizes of model, batch and evaluation, and the number of threads."""
     names = ("batch", "context", "width", "heads", "layers", "windows", "threads")
     return [word for name in names for word in (f"--{name}", str(getattr(size, name)))]
 
 
 def horizon_arguments(steps: int) -> list[str]:
-    """Return the arguments for a training of this number of steps, a tenth of which are the warmup."""
+    """Return the arguments for a training of `steps` steps. The first tenth of the steps is the warmup."""
     return ["--steps", str(steps), "--warmup", str(steps // 10)]
 
 
 class Race:
-    """The runs of this part. A horizon is the number of steps of a training, and T0 is the horizon size.steps."""
+    """The runs of this part. A horizon is the number of steps of a training, and T0 is the horizon `size.steps`.
+
+    Some methods do not update all parameters. AdamW then updates the others, with the learning rate `rest_rate`.
+    """
 
     def __init__(self, context: Context) -> None:
         self.context, self.size = context, context.size.language_model
@@ -45,16 +48,16 @@ class Race:
         return Run(PART, method.label, "train_language_model", tuple(arguments), files, seed, steps)
 
     def tuning_loss(self, method: Method, rate: float, steps: int) -> float:
-        """Return the mean loss of the tuning seeds on the tuning files."""
+        """Return the mean loss of runs with the tuning seeds. The loss is measured on the tuning files."""
         runs = [self.run(method, rate, seed, steps, False) for seed in self.size.tuning_seeds]
         return self.context.mean_loss(runs)
 
     def judge(self, method: Method, rate: float, steps: int, seeds: tuple[int, ...]) -> list[dict[str, Any]]:
-        """Return the results of runs with these seeds, which tuning has not used, on the judging files."""
+        """Return the results of runs with these seeds, measured on the judging files. Tuning uses other seeds."""
         return self.context.runner.results([self.run(method, rate, seed, steps, True) for seed in seeds])
 
     def most_runs(self, method: Method) -> int:
-        """Return the largest number of runs that a method may need."""
+        """Return an upper bound on the number of runs of a method."""
         size = self.size
         count = size.tries * len(size.tuning_seeds)
         if method.name == "adamw":
@@ -63,7 +66,7 @@ class Race:
         return count + tuning.most_horizon_runs(self.ladder) * len(size.tuning_seeds) + 4 * len(size.seeds)
 
     def begin(self) -> None:
-        """Print for each method the largest number of runs and the seconds of one run."""
+        """Print for each method an upper bound on the number of runs, and the seconds of one run."""
         methods, runner = chosen(self.size.methods), self.context.runner
         runs = [self.run(method, method.usual_rate, self.size.tuning_seeds[0], self.size.steps, False)
                 for method in methods]  # fmt: skip
@@ -77,14 +80,14 @@ def tune(race: Race, method: Method) -> tuning.Search:
 
 
 def losses_row(results: list[dict[str, Any]], steps: int, seeds: tuple[int, ...]) -> dict[str, Any]:
-    """Return the losses of runs with the same horizon, by seed."""
+    """Return horizon and seeds of runs, the losses and loss curves in the order of the seeds, and the mean loss."""
     losses = [loss_of(result) for result in results]
     return {"steps": steps, "seeds": seeds, "losses": losses, "mean": mean(losses),
             "curves": [single(result)["curve"] for result in results]}  # fmt: skip
 
 
 def method_row(method: Method, search: tuning.Search, race: Race) -> dict[str, Any]:
-    """Return the entries of a method's row that describe the method and its search for a rate."""
+    """Return the entries of a method's row that describe the method and the search for its learning rate."""
     rest = method.arguments(0, race.size.decay, race.rest_rate)[3:]
     return {"name": method.name, "label": method.label, "options": method.options, "rest": "".join(rest),
             "rate": search.rate, "grid": search.losses, "is_at_end": search.is_at_end, "tries": len(search.losses)}
@@ -92,9 +95,10 @@ def method_row(method: Method, search: tuning.Search, race: Race) -> dict[str, A
 
 def compete(race: Race, method: Method, search: tuning.Search, tuning_target: float,
             baseline: list[float]) -> dict[str, Any]:  # fmt: skip
-    """Return the row of a method, with the shortest horizon whose mean loss is significantly below the target.
+    """Return the row of a method, with the shortest candidate whose mean loss is significantly below the target.
 
-    The target is the mean of `baseline`, the losses of AdamW. `tuning_target` is AdamW's loss in tuning runs.
+    The candidates are the horizons from tuning.candidate_horizons(). The target is the mean of `baseline`, the losses
+    of AdamW. `tuning_target` is AdamW's mean loss in tuning runs.
     """
     size, target = race.size, mean(baseline)
     row = method_row(method, search, race)

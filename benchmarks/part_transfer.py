@@ -13,8 +13,8 @@ from runner import Run
 
 PART = "transfer"
 RULES = (
-    Method("none", "shape_scale none", "preset=muon shape_scale=none", 0.02, adamw_rest=True),
-    Method("spectral", "shape_scale spectral", "preset=muon shape_scale=spectral", 0.02, adamw_rest=True),
+    Method("none", "shape_scale=none", "preset=muon shape_scale=none", 0.02, adamw_rest=True),
+    Method("spectral", "shape_scale=spectral", "preset=muon shape_scale=spectral", 0.02, adamw_rest=True),
     Method("hyperball", "hyperball", "preset=muonh", 0.02, adamw_rest=True, decays=False),
 )
 HEAD_WIDTH = 32

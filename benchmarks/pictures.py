@@ -35,23 +35,23 @@ def rows_of(summary: Summary) -> list[Row]:
     return [Row(row["label"], "other" if row["name"] == "adamw" else "shampoo") for row in summary["methods"]]
 
 
-def finite(values: list[float | None]) -> list[float]:
-    """Return the values, with infinity instead of None: the JSON has null for each number that is not finite."""
+def with_infinity(values: list[float | None]) -> list[float]:
+    """Return the values with infinity in place of None. The JSON has null for each number that is not finite."""
     return [math.inf if value is None else value for value in values]
 
 
 def language_model(summary: Summary, others: dict[str, Summary], path: Path) -> None:
-    """Draw the losses after the same number of steps, and the steps and seconds to the target."""
+    """Draw each method's losses after the same number of steps, and its steps and seconds to AdamW's loss."""
     cost, steps = others.get("cost"), summary["settings"]["steps"]
     panels = [
         ablation_chart.Panel(f"validation loss after {steps} steps",
-                             [finite(row["at_t0"]["losses"]) for row in summary["methods"]], from_zero=False),
-        ablation_chart.Panel("steps to AdamW's loss", [finite([row["reached"]]) for row in summary["methods"]]),
+                             [with_infinity(row["at_t0"]["losses"]) for row in summary["methods"]], from_zero=False),
+        ablation_chart.Panel("steps to AdamW's loss", [with_infinity([row["reached"]]) for row in summary["methods"]]),
     ]  # fmt: skip
     if cost:
         times = [costs.seconds(cost, row["name"], row["reached"]) if row["reached"] else None
                  for row in summary["methods"]]  # fmt: skip
-        panels.append(ablation_chart.Panel("seconds to AdamW's loss", [finite([time]) for time in times]))
+        panels.append(ablation_chart.Panel("seconds to AdamW's loss", [with_infinity([time]) for time in times]))
     note = ("bar: range over the seeds; line in a bar: median; arrow: loss not reached, or value beyond the axis;"
             " dashed line: AdamW")  # fmt: skip
     ablation_chart.write(str(path), rows_of(summary), panels, note=note,
@@ -60,15 +60,15 @@ def language_model(summary: Summary, others: dict[str, Summary], path: Path) -> 
 
 
 def ranges(row: Summary) -> list[tuple[int, float, float, float]]:
-    """Return the steps of the evaluations, with the mean, the least and the largest loss over the seeds.
+    """Return for each evaluation its step, and the mean, the least and the largest loss over the seeds.
 
-    A horizon is a number of steps for which a training is planned. The evaluations are those of the shortest horizon
-    whose training reaches the target loss or, if there is none, of AdamW's horizon.
+    A horizon is the number of steps of a training. The evaluations are from the trainings with the shortest horizon
+    that reaches the target loss or, if none does, with AdamW's horizon.
     """
     judged = row["horizons"][-1] if row["horizons"] and row["reached"] else row["at_t0"]
     found = []
     for place in zip(*judged["curves"]):
-        losses = finite([loss for _, loss in place])
+        losses = with_infinity([loss for _, loss in place])
         if all(map(math.isfinite, losses)):
             found.append((place[0][0], sum(losses) / len(losses), min(losses), max(losses)))
     return found
@@ -107,7 +107,8 @@ def convolution(summary: Summary, others: dict[str, Summary], path: Path) -> Non
     """Draw test errors and losses."""
     del others
     panels = [ablation_chart.Panel("test error in %", [row["errors"] for row in summary["methods"]]),
-              ablation_chart.Panel("test loss", [finite(row["losses"]) for row in summary["methods"]])]  # fmt: skip
+              ablation_chart.Panel("test loss", [with_infinity(row["losses"])
+                                                 for row in summary["methods"]])]  # fmt: skip
     note = (f"a bar: least to largest of {len(summary['settings']['seeds'])} seeds; a line across it: the median; an"
             " arrow: beyond the axis; dashed: AdamW")  # fmt: skip
     ablation_chart.write(str(path), rows_of(summary), panels, note=note,
@@ -115,7 +116,10 @@ def convolution(summary: Summary, others: dict[str, Summary], path: Path) -> Non
 
 
 def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
-    """Draw, for each width, the best rate, and the loss at the narrowest model's best rate minus the lowest loss."""
+    """Draw the best learning rate of each width, and the excess loss of each width.
+
+    The excess loss of a width is its loss at the rate that is best for the narrowest model, minus its lowest loss.
+    """
     del others
     rates: Lines = {}
     excess: Lines = {}
@@ -133,7 +137,7 @@ def transfer(summary: Summary, others: dict[str, Summary], path: Path) -> None:
     x = plot.Axis(ends[0] / 1.1, ends[-1] * 1.1, logarithmic=True)
     panels = [plot.Panel("Best learning rate", "width", rates, x,
                          plot.Axis(min(values) / 1.5, max(values) * 1.5, logarithmic=True), dots=True),
-              plot.Panel("Excess loss at the narrowest model's rate", "width", excess, x,
+              plot.Panel("Excess loss at the narrowest model's best rate", "width", excess, x,
                          plot.Axis(0, max(*losses, 0.005) * 1.1), dots=True)]  # fmt: skip
     path.write_text(plot.picture(panels, "Learning rates of Muon over the width of the model"), encoding="utf-8")
 
@@ -154,7 +158,7 @@ def relative_seconds(cost: Summary, race: Summary, name: str) -> list[tuple[floa
 
 
 def cost(summary: Summary, others: dict[str, Summary], path: Path) -> None:
-    """Draw the update's share of a step, and the seconds to AdamW's loss relative to AdamW, by tokens per batch."""
+    """Draw two numbers by tokens per batch: the update's share of a step, and the result of relative_seconds()."""
     context, race = summary["model"]["context"], others.get("language_model")
     shares: Lines = {}
     relative: Lines = {}

@@ -54,7 +54,7 @@ def write_all(results: Path, folder: Path) -> list[str]:
 
 
 def content_of(part: str, results: Path, folder: Path) -> str:
-    """Return the table and the pictures of a part, for a page in the folder."""
+    """Return the table and the pictures of a part. `folder` is the folder of the page that will show them."""
     path, command = results / f"{part}.md", f"`bash benchmarks/run.sh {part}`"
     if not path.exists():
         return f"Not measured yet: {command} makes this table.\n"
@@ -66,7 +66,7 @@ def content_of(part: str, results: Path, folder: Path) -> str:
 
 
 def filled(text: str, results: Path, folder: Path) -> str:
-    """Return the text of a page in the folder, with tables and pictures in its sections."""
+    """Return the text of a page, with tables and pictures in its sections. `folder` is the folder of the page."""
 
     def section(match: re.Match[str]) -> str:
         part = match.group(2)

@@ -4,14 +4,14 @@
 #
 # bash benchmarks/run.sh [PART...] [options]
 #
-# Compares the optimizers of this library with AdamW, on a plain Debian 12. Installs missing packages and builds the
+# Compares the optimizers of this library with AdamW. Works on a plain Debian 12: installs missing packages. Builds the
 # library and the trainers in build/benchmarks. Runs the named parts, by default all: known_answers, convolution, cost,
 # language_model and transfer. A repeated call continues an interrupted benchmark. README.md describes the parts.
 #
 #   --quick           small sizes: all parts take five minutes, but the sizes are too small for any conclusion
 #   --text FILE...    the text of the language model; default: the sources of Python's standard library
 #   --check N         instead of a benchmark: repeats N finished runs of each part; losses must equal the stored ones
-#   --budget          instead of a benchmark: prints how many runs each method needs at most, and the seconds of a run
+#   --budget          instead of a benchmark: prints how many runs each method needs at most, and the seconds per run
 #   --list            instead of a benchmark: prints the parts
 set -euo pipefail
 cd "$(dirname "$0")/.."

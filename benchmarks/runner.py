@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Runs trainers in parallel, on all cores. Runs that are in the store (store.py) are not repeated."""
+"""Runs trainers (programs that train a model) in parallel. Runs that are in the store (store.py) are not repeated."""
 from __future__ import annotations
 
 import hashlib
@@ -21,13 +21,13 @@ from store import Store
 # Environment variables that a run does not inherit, because they change the kernels or the threads of the BLAS.
 LEFT_OUT = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE", "OPENBLAS_NUM_THREADS")
 
-SHORT = 5.0  # if a run takes at most this many seconds, its whole time is measured, not estimated
+SHORT = 5.0  # seconds; if the estimated time of a run is not above SHORT, the time is measured instead
 
 
 class Run(NamedTuple):
     """The description of a run of a trainer."""
 
-    part: str
+    part: str  # part of the benchmarks, such as "language_model"
     label: str  # name of the method in messages and in the store
     program: str
     arguments: tuple[str, ...]
@@ -77,8 +77,8 @@ class Progress:
     def begin(self, part: str, counts: dict[str, int], seconds: dict[str, float], at_once: int = 1) -> None:
         """Start a part and print its budget.
 
-        counts: the largest number of runs by label. seconds: the time of one run by label. at_once: the number of runs
-        that are made in parallel.
+        counts: an upper bound on the number of runs of each label. seconds: the time of one run of each label. at_once:
+        the number of runs that are made in parallel.
         """
         self.part, self.left, self.seconds, self.at_once = part, dict(counts), dict(seconds), at_once
         self.done, self.total, self.measured = 0, sum(counts.values()), {}
@@ -90,11 +90,14 @@ class Progress:
             raise OnlyBudgetError
 
     def remaining(self) -> float:
-        """Return the remaining time in seconds if all counted runs still have to be made."""
+        """Return an upper bound on the remaining time in seconds: the time if no remaining run is in the store."""
         return sum(count * self.seconds[label] for label, count in self.left.items()) / self.at_once
 
     def count(self, label: str, seconds: float | None = None) -> None:
-        """Count a finished run. For a new run, pass its seconds: the mean over new runs replaces the estimate."""
+        """Count a finished run.
+
+        If the run was not in the store, pass its seconds. The mean of all such seconds replaces the estimate.
+        """
         self.done += 1
         self.left[label] = max(self.left.get(label, 0) - 1, 0)
         if seconds is not None:
@@ -161,8 +164,11 @@ class Runner:
         return found
 
     def begin(self, part: str, counts: dict[str, int], runs: Sequence[Run]) -> None:
-        """Print the budget of a part. counts: the largest number of runs by label. runs: one run of each label."""
-        self.progress.begin(part, counts, {run.label: self.measured_seconds(run) for run in runs},
+        """Start a part and print its budget.
+
+        counts: an upper bound on the number of runs of each label. runs: one run of each label.
+        """
+        self.progress.begin(part, counts, {run.label: self.seconds_of(run) for run in runs},
                             self.at_once(runs[0]))  # fmt: skip
 
     def result(self, run: Run) -> dict[str, Any]:
@@ -186,15 +192,16 @@ class Runner:
 
     @staticmethod
     def at_once(run: Run) -> int:
-        """Return how many runs like this one can run in parallel with a core for each thread."""
+        """Return how many such runs can be made in parallel if each of their threads has its own core."""
         return max(1, machine.processor_count() // run.threads)
 
-    def measured_seconds(self, run: Run, fraction: float = 0.1) -> float:
+    def seconds_of(self, run: Run, fraction: float = 0.1) -> float:
         """Return the seconds of a run: estimated if the run is long and new, otherwise measured.
 
         If the run is not in the store and its trainer has the option --steps, two shorter runs give an estimate. An
-        estimate above SHORT is returned. A smaller estimate is not used, because starting takes most of a short run. In
-        all other cases, the function makes the run if it is not in the store, and returns its measured seconds.
+        estimate above SHORT is returned. A smaller estimate is not used, because starting the trainer takes most of a
+        short run. In all other cases, the function makes the run if it is not in the store, and returns its measured
+        seconds.
         """
         if self.store.find(self.settings(run)) is None and "--steps" in run.arguments:
             few, more = run.shortened(2), run.shortened(max(4, round(run.steps * fraction)))
@@ -205,9 +212,10 @@ class Runner:
         return float(self.record(run)["seconds"])
 
     def repeat(self, part: str, files: Sequence[Path], count: int) -> int:
-        """Repeat at most `count` stored runs of a part: runs of this commit and processor that used only `files`.
+        """Repeat at most `count` stored runs of a part.
 
-        Return the number of runs whose new losses differ from the stored losses.
+        Choose only runs of the current commit and processor whose files are all in `files`. Return the number of runs
+        whose new losses differ from the stored losses.
         """
         known = {self.hash_of(path): path for path in files}
         records = [
@@ -232,6 +240,6 @@ class Runner:
 
 
 def losses(result: dict[str, Any]) -> list[Any]:
-    """Return the losses of a result, without times."""
+    """Return the losses, accuracies and curves of a result, without its times."""
     found = [result.get(name) for name in ("validation_loss", "training_loss", "accuracy", "outside", "curve")]
     return found + [losses(method) for method in result.get("methods", [])]

@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The sizes of the benchmarks. The long tests use the size "quick", and the short tests use the size "smoke".
+"""The sizes of the benchmarks. The tests of the long tier use the size "quick", those of the short tier "smoke".
 
-Tuning chooses learning rates and numbers of steps. Judging measures the chosen ones. No seed is used for both.
+Tuning chooses learning rates and numbers of steps. Judging measures the results of this choice, with other seeds.
 """
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ class LanguageModel(NamedTuple):
     heads: int = 3
     layers: int = 3
     windows: int = 256  # number of sequences of the validation text that an evaluation uses
-    decay: float = 0.1
-    tries: int = 7
+    decay: float = 0.1  # weight decay
+    tries: int = 7  # number of learning rates that the tuning of a method tries
     tuning_seeds: tuple[int, ...] = (101, 102)
-    target_seeds: tuple[int, ...] = tuple(range(1, 11))
-    seeds: tuple[int, ...] = tuple(range(11, 16))
+    target_seeds: tuple[int, ...] = tuple(range(1, 11))  # of AdamW's judging runs, whose mean loss is the target
+    seeds: tuple[int, ...] = tuple(range(11, 16))  # of the judging runs of all other methods
     points: int = 10  # approximate number of evaluations in a judging run
     methods: tuple[str, ...] = ALL
     threads: int = 2
@@ -55,11 +55,11 @@ class Transfer(NamedTuple):
     steps: int = 200
     tries: int = 7
     seeds: tuple[int, ...] = (101, 102)
-    rest_rate: float = 0.004
+    rest_rate: float = 0.004  # learning rate of AdamW, for the parameters that Muon does not update
 
 
 class KnownAnswers(NamedTuple):
-    """Sizes of the part known_answers, whose problems have known answers."""
+    """Sizes of the part known_answers."""
 
     steps: int = 1000
     tries: int = 11
@@ -70,7 +70,7 @@ class KnownAnswers(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """Sizes of the part cost, which measures times of steps."""
+    """Sizes of the part cost, which measures the times of steps."""
 
     steps: int = 300
     batches: tuple[int, ...] = (1, 2, 4, 8, 12, 24, 48)

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""The file of finished runs. Each line is a run: its complete settings and its result."""
+"""The file of finished runs. Each line is a run: its complete settings, its result and its time."""
 from __future__ import annotations
 
 import json

@@ -22,12 +22,12 @@ RATE_HEAD = "best learning rate (rates tried)"
 
 
 def number(value: float | None, digits: str = ".4f") -> str:
-    """Return a number as text; "diverged" if it is not finite."""
+    """Return a number as text, or "diverged" if it is None or not finite."""
     return "diverged" if value is None or not math.isfinite(value) else format(value, digits)
 
 
 def spread(values: Sequence[float | None], digits: str = ".4f") -> str:
-    """Return the mean, the least and the largest value."""
+    """Return the mean, the least and the largest value, or the number of values that are None (diverged runs)."""
     if any(value is None for value in values):
         return f"diverged in {sum(value is None for value in values)} of {len(values)}"
     known = [value for value in values if value is not None]
@@ -168,9 +168,9 @@ def transfer(summary: Summary, others: dict[str, Summary]) -> str:
     heads = ["Muon with", *[f"width {width}" for width in settings["widths"]], "largest / smallest", "rates tried",
              "runs"]  # fmt: skip
     note = (f"The table shows the best learning rates for {settings['steps']} steps. For each width, "
-            f"{settings['tries']} rates were tried; the column \"rates tried\" has the range of all widths. Each best "
-            "rate is at the minimum of a parabola through the losses of three rates: the best of the rates that were "
-            "tried, and its two neighbors in the grid. Losses are means over the seeds "
+            f"{settings['tries']} rates were tried. The column \"rates tried\" shows the smallest and the largest rate "
+            "of all widths. Each best rate is at the minimum of a parabola through the losses of three rates: the best "
+            "of the rates that were tried, and its two neighbors in the grid. Losses are means over the seeds "
             f"{seeds_text(settings['seeds'])}. AdamW updates embeddings, output layer and vectors with the learning "
             f"rate {settings['rest_rate']:g}.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
@@ -193,11 +193,11 @@ def known_answers(summary: Summary, others: dict[str, Summary]) -> str:
                      "; ".join(grid_text(found) for found in tuned),
                      f"{sum(tuning_runs(one, settings['tuning_seeds']) for one in tuned)} + {judged}"])  # fmt: skip
     heads = ["method", *PROBLEMS.values(), "best rates of the three problems (rates tried)", "runs: tuning + judging"]
-    note = (f"Each number is the largest over the seeds {seeds_text(settings['seeds'])}. The first four numbers are "
-            f"distances to the answer, relative to the distance at the start. The fourth number measures only the "
-            f"part of the distance that is in the span of the gradients. The fifth number is the share of the movement "
-            f"of the parameters that is outside of this span, in the same runs. The limits are "
-            f"{limits['kronecker']:g} for the first number, {limits['low_rank']:g} for the third, "
+    note = (f"Each number is the largest of the runs with the seeds {seeds_text(settings['seeds'])}. The first four "
+            f"numbers are distances to the answer, relative to the distance at the start. The fourth number measures "
+            f"only the part of the distance that is in the span of the gradients. The fifth number is the share of the "
+            f"movement of the parameters that is outside of this span, in the runs of the fourth number. The limits "
+            f"are {limits['kronecker']:g} for the first number, {limits['low_rank']:g} for the third, "
             f"{limits['rank_deficient']:g} for the fourth and {limits['span']:g} for the fifth. With scaled "
             f"gradients (second number), a method passes if its mean distance over the seeds is at most "
             f"{limits['scaled']:g} times its mean distance without scaling. For each problem, {settings['tries']} "
@@ -228,8 +228,8 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
             f"{settings['steps']} steps, the time of the update is the median over the runs. The table shows the mean "
             f"of these medians. The model has {summary['parameters']} parameters. The columns with tokens show the "
             f"share of the update in the time of a training step with this number of tokens per batch. The last column "
-            f"shows the tokens per batch from which a method reaches AdamW's final loss sooner than AdamW. This column "
-            f"is computed from the steps to this loss in the part language_model, where a batch has "
+            f"shows the smallest number of tokens per batch with which a method reaches AdamW's final loss sooner than "
+            f"AdamW. This column is computed from the steps to this loss in the part language_model, where a batch has "
             f"{summary['model']['batch'] * context} tokens.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 

@@ -66,7 +66,7 @@ def candidate_horizons(loss: Callable[[int], float], target: float, ladder: Sequ
 
 
 def most_horizon_runs(ladder: Sequence[int]) -> int:
-    """Return the largest number of horizons whose loss candidate_horizons() can request."""
+    """Return an upper bound on the number of calls of loss() in candidate_horizons()."""
     return 1 + math.ceil(math.log2(len(ladder))) if len(ladder) > 1 else 1
 
 

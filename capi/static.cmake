@@ -9,8 +9,8 @@ if(SHAMPOO_SYSTEM_BLAS OR SHAMPOO_SANITIZE)
 endif()
 
 # The linker joins all objects into one (-r) and dissolves section groups. If a group remained and the program had a
-# group of the same name, linking the program would drop our group and the local symbols in it. By default, GCC gives
-# constants of templates a symbol that is unique in the process. objcopy cannot make such a symbol local.
+# group of the same name, linking the program would drop the archive's group and the local symbols in it. By default,
+# GCC gives constants of templates a symbol that is unique in the process. objcopy cannot make such a symbol local.
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   target_compile_options(shampoo_core PRIVATE -fno-gnu-unique)
   target_compile_options(shampoo_capi PRIVATE -fno-gnu-unique)

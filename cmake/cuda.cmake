@@ -58,7 +58,8 @@ elseif(SHAMPOO_CUDA STREQUAL "ON" AND SHAMPOO_SANITIZE)
     "SHAMPOO_CUDA is ON: the CUDA backend cannot be built with SHAMPOO_SANITIZE. Set SHAMPOO_CUDA to AUTO")
 endif()
 
-# Searches for nvcc in the order of FindCUDAToolkit: the caller's choice, then the PATH, then /usr/local/cuda.
+# Searches for nvcc in the order of FindCUDAToolkit: first where variables of the user point, such as CUDACXX or
+# CUDAToolkit_ROOT, then in the PATH, then in /usr/local/cuda.
 if(CMAKE_CUDA_COMPILER)
   set(cuda_nvcc ${CMAKE_CUDA_COMPILER})
 elseif(NOT "$ENV{CUDACXX}" STREQUAL "")
@@ -74,7 +75,7 @@ if(SHAMPOO_CUDA STREQUAL "OFF")
   message(STATUS "The CUDA backend is not built: SHAMPOO_CUDA is OFF")
 elseif(SHAMPOO_SANITIZE)
   message(STATUS "The CUDA backend is not built, because SHAMPOO_SANITIZE is set. If CUDA headers are found, "
-                 "its tests on the CPU are still built")
+                 "the tests of the backend on the CPU are still built")
 else()
   cuda_unavailable_reason(cuda_unavailable_reason "${cuda_nvcc}")
   if(SHAMPOO_CUDA_FROM_PYPI AND NOT "${cuda_unavailable_reason}" STREQUAL "")

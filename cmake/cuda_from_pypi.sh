@@ -10,7 +10,7 @@
 #   toolkit   nvcc, the headers, and the libraries for linking
 #   all       the toolkit and NCCL
 #
-# FOLDER is replaced unless it already has these packages. The variable PYTHON selects another interpreter than python3.
+# FOLDER is replaced unless it already has these packages. The variable PYTHON names the interpreter (default: python3).
 set -euo pipefail
 
 what=${1:-}

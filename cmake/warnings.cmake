@@ -1,7 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 # Defines the target shampoo_warnings, which turns on warnings. If SHAMPOO_WARNINGS_AS_ERRORS is set, as in development
-# builds, warnings are errors. The target also has the flags of sanitizers, so that all targets have the same flags.
+# builds, warnings are errors. The target also sets the other compiler flags that all targets share, such as those of
+# sanitizers.
 add_library(shampoo_warnings INTERFACE)
 target_compile_options(shampoo_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow $<$<BOOL:${SHAMPOO_WARNINGS_AS_ERRORS}>:-Werror>

@@ -78,7 +78,7 @@ class Axis:
         return (value - self.least) / (self.most - self.least)
 
     def ticks(self, intervals: int = 7) -> Sequence[float]:
-        """Return `marks`. If `marks` is empty, return round values; for a linear axis, at most intervals + 1 values."""
+        """Return `marks`. If `marks` is empty, return round values: at most intervals + 1 of them on a linear axis."""
         if self.marks:
             return self.marks
         if not self.logarithmic:
@@ -103,8 +103,8 @@ class Panel:
     y: Axis
     value: Callable[[str, float], str] | None = None  # returns the text at a curve's end, from name and last value
     dots: bool = False  # whether each point has a dot
-    reference: Points = field(default_factory=list)  # a dashed curve
-    bands: dict[str, tuple[Points, Points]] = field(default_factory=dict)  # shaded ranges by name: lower and upper end
+    reference: Points = field(default_factory=list)  # a gray dashed curve without a name
+    bands: dict[str, tuple[Points, Points]] = field(default_factory=dict)  # by curve name: edges of a shaded range
     dashed: Sequence[str] = ()  # names of the curves that are drawn dashed
     width: float = PANEL_WIDTH
 
@@ -171,7 +171,7 @@ def draw_ends(ends: list[tuple[float, float, str, str]], bottom: float) -> list[
 
 
 def finite(points: Points) -> Points:
-    """Return the points before the first one that is not finite."""
+    """Return the points before the first point whose y is not finite."""
     for i, point in enumerate(points):
         if not math.isfinite(point[1]):
             return points[:i]
@@ -186,7 +186,7 @@ def polyline(pixels: Points, color: str, attributes: str = "") -> str:
 
 
 def round_step(least: float) -> float:
-    """Return the smallest number of the form 1, 2 or 5 times a power of ten that is not below `least`."""
+    """Return the smallest number that is 1, 2 or 5 times a power of ten and not below `least`."""
     decade = 10.0 ** math.floor(math.log10(least))
     return next(decade * digit for digit in (1, 2, 5, 10) if decade * digit >= least * (1 - 1e-9))
 
@@ -197,7 +197,7 @@ def power(value: float) -> str:
 
 
 def picture(panels: Sequence[Panel], title: str = "", notes: Sequence[str] = ()) -> str:
-    """Return an SVG: title, notes, legend, and two panels side by side. The curves of both panels have equal names."""
+    """Return an SVG: title, notes, legend, and two panels side by side. Both panels must have the same curve names."""
     parts, y = heading(title, notes)
     names = panels[0].curves
     others = [color for color in COLORS if "AdamW" not in names or color != COLORS[1]]
@@ -226,7 +226,7 @@ def by_runs(rows: list[dict[str, str]]) -> list[Panel]:
         run_values = [v for _, v in finite([(0, point["validation_loss"]) for point in run])]
         values += run_values
         most = max(most, len(run_values))
-        late += run_values[len(run_values) // 10 :]  # leaves out the fast fall at the start
+        late += run_values[len(run_values) // 10 :]  # leaves out the first tenth, where losses fall fast
     if most < 2:
         raise ValueError("no run has two finite losses")
     step = round_step((max(late) - min(values)) / 7 or 1)

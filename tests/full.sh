@@ -9,9 +9,9 @@ readonly mutation_areas=(core cuda python java rust bindings docs c_host) # each
 # run_stage NAME: runs one stage and appends its results to `table`.
 run_stage() {
   case $1 in
-    dev) build_and_test dev ;; # the short and the long tests
-    # Tests with the label long are excluded, because they spend their time in BLAS, which is not instrumented. "^" and
-    # "$" keep tests with the label long_ranks, which only the short tier excludes, to save time.
+    dev) build_and_test dev ;; # the short and the long tier
+    # Tests with the label long are excluded, because they spend their time in BLAS, which is not instrumented. The
+    # pattern does not match the label long_ranks. Only the short tier excludes the tests with that label, to save time.
     asan | tsan) build_and_test "$1" --label-exclude '^long$' ;;
     system-blas) build_and_test system-blas --label-exclude 'private-blas|^long$' ;;
     clang-tidy) run_clang_tidy ;;
@@ -52,7 +52,7 @@ run_benchmarks() {
   fi
 }
 
-# run_mutations AREA: applies the wrong changes in tests/mutations/AREA, and counts how many the tests notice.
+# run_mutations AREA: applies each wrong change in tests/mutations/AREA. Counts the changes that the tests notice.
 run_mutations() {
   local last output=build/mutations_$1.log
   printf '== mutations of %s\n' "$1"
@@ -65,7 +65,7 @@ run_mutations() {
   fi
 }
 
-# record_stage NAME: replaces the rows of a stage in the table at the end of docs/verification.md. NAME is a stage.
+# record_stage NAME: replaces the rows of this stage in the table at the end of docs/verification.md.
 # For mutations/AREA, only the rows of this area are replaced.
 record_stage() {
   local page=docs/verification.md where rows="^| ${1/\// | }[ (]"

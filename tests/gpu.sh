@@ -4,10 +4,10 @@
 #
 # Validates the CUDA backend on a machine with a GPU. Needs no network.
 #
-#   bash tests/gpu.sh [option...]          runs all stages, at most 35 minutes
+#   bash tests/gpu.sh [option...]          runs all stages, in at most 35 minutes after the build
 #
 #   --list                 lists the stages
-#   --stage N              runs only stage N, at most 9 minutes. Repeat this option to run several stages
+#   --stage N              runs only stage N, in at most 9 minutes. Repeat this option to run several stages
 #   --out DIR              writes the logs and the table to DIR; default: $OUT or, if OUT is not set, out/gpu
 #   --from FILE            uses programs that --pack made on another machine. Without --from and --fake, programs are
 #                          built in build/gpu, which needs a CUDA toolkit, CMake, Ninja and the packages of tests/run.sh
@@ -30,7 +30,7 @@ readonly stage_limit=${STAGE_LIMIT:-540} total_limit=2100 # seconds
 readonly stages=(
   "1 system: the GPU, the driver and the versions of the libraries"
   "2 probe: eigensolvers, graph captures, matrix products and copies on this GPU"
-  "3 goldens: recorded cases; most run twice with bit-identical results, some also with several ranks or shards"
+  "3 goldens: replays of recorded cases; most run twice and must be bit-identical; some use several ranks or shards"
   "4 suites: the guarantees of the header, large shapes compared with the CPU, a fault of the device"
   "5 sanitizer: memcheck, racecheck, synccheck and initcheck of compute-sanitizer"
   "6 timing: steps of GPT-2 by block size, inverse_root_override and root method; root_async, root_spread and TF32"
@@ -355,11 +355,11 @@ replay_twice() {
   replay_and_judge "$1" 240 "$1" "$1.1"
   mapfile -t files < <(cases "$1")
   run "$1, again" 240 "$programs/replay" --device cuda --threads 1 --out "$work/$1.2" "${files[@]}" &&
-    run "$1: both runs have equal bits" 60 same_bits "$1.1" "$1.2"
+    run "$1: both runs are bit-identical" 60 same_bits "$1.1" "$1.2"
 }
 
-# shards_on_cpu LIMIT: replays trajectories with 3 shards on the CPU: once unchanged, and 8 times with perturbed inputs.
-# All replays together take at most LIMIT seconds.
+# shards_on_cpu LIMIT: replays trajectories with 3 shards on the CPU: once with the recorded inputs, and 8 times with
+# perturbed inputs. All replays together take at most LIMIT seconds.
 shards_on_cpu() {
   local files seed left end
   end=$((SECONDS + $(within "$1")))
@@ -403,7 +403,7 @@ stage_3() {
   done
   side_by_side replay_and_judge "averages, 2 ranks" 240 muon "muon.ranks" --ranks 2
   side_by_side replay_shards
-  # With shard_mode gather, the blocks are those of whole parameters, so the recorded results apply.
+  # With shard_mode=gather, the blocks are those of whole parameters, so the recorded results apply.
   for collectives in all all_gather; do
     side_by_side replay_and_judge "gathered shards, $collectives" 240 trajectory "gathered.$collectives" \
       --shard rect --shards 3 --ranks 2 --shard-mode gather --collectives $collectives
@@ -498,8 +498,8 @@ bench() {
   fi
 }
 
-# root_methods BLOCK LIMIT OPTION...: measures steps with blocks of size BLOCK. Measures each root method twice, with
-# inverse_root_override 2 and 4. Each measurement takes at most LIMIT seconds.
+# root_methods BLOCK LIMIT OPTION...: measures steps with blocks of size BLOCK. Measures each root method with
+# inverse_root_override=2 and with inverse_root_override=4. Each measurement takes at most LIMIT seconds.
 root_methods() {
   local block=$1 limit=$2 root method
   shift 2

@@ -5,8 +5,8 @@
 # Builds the library and runs its tests on Debian 12. Installs missing packages.
 #
 #   bash tests/run.sh                     the short tier: at most 14 minutes on two cores
-#   bash tests/run.sh --full [STAGE...]   the long tier: the named stages of tests/full.sh, or all, which takes hours;
-#                                         writes the results to the table in docs/verification.md
+#   bash tests/run.sh --full [STAGE...]   the long tier: each STAGE of tests/full.sh, by default all stages,
+#                                         which take hours; writes the results to docs/verification.md
 #
 # The last line is "N passed, N failed"; the exit status is 0 only if nothing failed.
 set -euo pipefail

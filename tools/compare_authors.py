@@ -4,12 +4,13 @@
 """Compares SOAP, KL-Shampoo, Muon and NorMuon of libshampoo with code that their authors or PyTorch published.
 
 libshampoo and the published code get the same float32 parameters and gradients, and use the same number of threads.
-The script prints the difference between their parameters after one interval of 10 steps, which for SOAP and KL-Shampoo
-is a refresh interval. Rounding errors alone cause some difference; in SOAP and KL-Shampoo, eigenvectors with close
-eigenvalues amplify them. Therefore the script also prints the difference between two runs of the published code. One of
-these runs gets gradients that are changed by at most one rounding error of float32. Both differences are relative to
-the change of the parameters in these steps. Finally, the script prints the time of a step: the mean over the steps of
-the fastest interval. The first interval does not count. In each interval, all optimizers run one after another.
+The script prints the difference between the parameters of libshampoo and those of the published code after one interval
+of 10 steps. With SOAP and KL-Shampoo, precondition_frequency is also 10. Rounding errors alone cause some difference;
+in SOAP and KL-Shampoo, eigenvectors with close eigenvalues amplify these errors. Therefore the script also prints the
+difference between two runs of the published code. One of these runs gets gradients that are changed by at most one
+rounding error of float32. Both differences are relative to the change of the parameters in these steps. Finally, the
+script prints the time of a step: the mean over the steps of the fastest interval. The first interval does not count. In
+each interval, all optimizers run one after another.
 
 Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors' code:
 
@@ -19,8 +20,8 @@ Requires NumPy, PyTorch, libshampoo's Python package, and copies of the authors'
     python3 tools/compare_authors.py --soap SOAP/soap.py --kl KL-Methods/optim/kl_opt.py \\
         --muon --normuon NorMuon/normuon.py
 
-The published code of Muon is torch.optim.Muon. The published codes of KL-Shampoo, Muon and NorMuon cast to bfloat16 for
-products. The script compares libshampoo with runs of these codes without the casts, in float32. It also measures the
+The published code of Muon is torch.optim.Muon. The published code of KL-Shampoo, Muon and NorMuon casts to bfloat16 for
+products. The script compares libshampoo with runs of this code without the casts, in float32. It also measures the
 times of KL-Shampoo and Muon with the casts.
 """
 from __future__ import annotations
@@ -154,7 +155,7 @@ def compare(
                   f"{drift(rows[names[0]], rows[first_theirs], start):.1e} of their change; two runs of the published "
                   f"code, one with perturbed gradients, differ by {drift(control, rows[first_theirs], start):.1e}",
                   flush=True)  # fmt: skip
-    print("| row | ms per step | authors' float32 time / this time |\n|---|---|---|")
+    print("| row | ms per step | float32 time of the published code / time of this row |\n|---|---|---|")
     # The first interval does not count, because it also initializes states and compiles the authors' code.
     best = {key: min(times[1:]) for key, times in seconds.items()}
     for key in rows:

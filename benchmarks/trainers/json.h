@@ -8,7 +8,7 @@
 // Prints a number with 17 significant digits, or null if the number is not finite.
 void json_number(double value);
 
-// Prints the element of an array. If `index` is not 0, prints ", " before the number.
+// Prints `value` as the element of an array with this index. If `index` is not 0, prints ", " before the value.
 void json_element(int index, double value);
 
 #endif

@@ -16,6 +16,7 @@ static shampoo_config* parse(const char* options) {
   return config;
 }
 
+/* Embeddings and output layers are the ends of the model. Method::rest applies to them and to vectors. */
 static int group_of(const BoundTensor* tensor) {
   if (tensor->ndim < 2) return kVectors;
   return tensor->is_rest ? kEnds : kInside;

@@ -47,8 +47,8 @@ void optimizer_free(Optimizer* optimizer);
 // not finite.
 int optimizer_step(Optimizer* optimizer, double share);
 
-// Returns the share of the largest learning rate in a step. Steps are counted from 0. The share rises linearly in the
-// warmup, and then falls to 0 as half a cosine.
+// Returns the argument `share` of optimizer_step() for step number `step`, counted from 0. The share rises linearly in
+// the first `warmup` steps, and then falls to 0 along half a cosine.
 double schedule_share(int step, int steps, int warmup);
 
 // The methods on the command line: `--optimizer OPTIONS` adds a method, and `--rest OPTIONS` sets Method::rest of the

@@ -137,7 +137,8 @@ static void low_rank_gradient(Problem* problem, double scale) {
   for (int i = 0; i < (kLowRows + kLowColumns) * kRank; ++i) problem->grads[i] = (real)(scale * sums[i]);
 }
 
-// Projects each row of `matrix` onto the subspace that contains the rows of all gradients of kRankDeficient.
+// Projects each row of `matrix` onto the subspace that contains the rows of all gradients of the problem
+// kRankDeficient.
 static void project(const Problem* problem, const double* matrix, double* projected) {
   memset(projected, 0, sizeof(double) * kRows * kColumns);
   for (int i = 0; i < kRows; ++i) {

@@ -46,8 +46,8 @@ void problem_gradient(Problem* problem, double scale);
 // of the distance that is in the span of the gradients.
 double problem_distance(const Problem* problem);
 
-// For rank_deficient, returns how much of the movement from the start is outside of the span of the gradients: the norm
-// of this part, divided by the norm of the whole movement. Returns 0 for the other problems.
+// For rank_deficient, splits W minus the start into a part in the span of the gradients and a part orthogonal to the
+// span. Returns the norm of the second part, divided by the norm of the whole. Returns 0 for the other problems.
 double problem_outside(const Problem* problem);
 
 #endif

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Solves a problem whose answer is known. Prints JSON: whether the run diverged, the number of steps, the distance to
-// the answer (validation_loss), and the share of the movement that is outside of the span of the gradients (outside).
+// the answer (validation_loss), and the share of the parameters' movement that is outside of the span of the gradients
+// (outside).
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>

@@ -40,7 +40,7 @@ static void parse(Options* options, int argc, char** argv) {
       option_call("--optimizer", "OPTIONS", method_list_add, &options->methods,
                   "the method, such as \"preset=soap lr=0.003\""),
       option_call("--rest", "OPTIONS", method_list_set_rest, &options->methods,
-                  "the method of the output layer and of vectors, if it differs from --optimizer"),
+                  "the method of the output layer and of vectors; default: the preceding --optimizer"),
       option_text("--data", "FILE", &options->data, "the images, in the format of examples/c_mlp/data"),
       option_integer("--epochs", &options->epochs, 1, INT_MAX, "passes over the training images"),
       option_integer("--batch", &options->batch, 1, INT_MAX, "images per step"),

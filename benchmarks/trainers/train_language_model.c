@@ -46,7 +46,7 @@ static void parse(Options* options, int argc, char** argv) {
       option_call("--optimizer", "OPTIONS", method_list_add, &options->methods,
                   "a method, such as \"preset=soap lr=0.003\"; may be repeated"),
       option_call("--rest", "OPTIONS", method_list_set_rest, &options->methods,
-                  "the method of embeddings, output layer and vectors, if it differs from the preceding --optimizer"),
+                  "the method of embeddings, output layer and vectors; default: the preceding --optimizer"),
       option_text("--text", "FILE", &options->text, "the training text"),
       option_text("--validation", "FILE", &options->validation, "the text on which the validation loss is computed"),
       option_integer("--steps", &training->steps, 1, INT_MAX / 2,

@@ -4,10 +4,11 @@
  *
  * How the types of the public header are passed in Java:
  * - A status other than SHAMPOO_OK becomes an exception.
- * - Handles and addresses are longs. Strings are bytes of UTF-8, not of JNI's modified UTF-8.
+ * - A handle (a pointer to an object of the library) is a long, and so is an address. Strings are bytes of UTF-8, not
+ *   of JNI's modified UTF-8.
  * - An output argument is an array with one element, which is written only if the call succeeds.
- * The generated classes are package-private. SWIG generates C++ code, so that destructors release the
- * resources of typemaps.
+ * The generated classes are package-private. SWIG generates C++ code (option -c++), so that the destructors of the
+ * variables in typemaps release resources.
  * Hand-written helpers are in bindings/java/native.
  */
 %{

@@ -81,7 +81,8 @@
 %typemap(out) void* "$result = PyLong_FromVoidPtr((void*)$1);"
 %apply void* { const void* };
 
-/* Reading a shape or strides returns a tuple. Any sequence of at most 8 integers can be assigned; the rest is 0. */
+/* Reading a shape or strides returns a tuple. Writing accepts a sequence of at most 8 integers, and sets the
+ * missing ones to 0. */
 %typemap(in) int64_t[8] (int64_t numbers[8]) {
   if (!ShampooPyShape($input, numbers)) SWIG_fail;
   $1 = numbers;
@@ -93,7 +94,7 @@
 %typemap(out) int64_t[8] "$result = ShampooPyTuple($1, 8);"
 
 /* A communicator is passed as an object with the attributes of libshampoo.comm.Communicator, or as the address of a
- * struct that C code has filled. */
+ * shampoo_comm_ops that C code has filled. */
 %typemap(in) const shampoo_comm_ops* ops (shampoo_comm_ops filled) {
   if (!ShampooPyCommOps($input, &filled)) SWIG_fail;
   $1 = &filled;
@@ -109,13 +110,15 @@
   $2 = NULL;
 }
 
-/* A sequence of tuples (param, grad, out, copy). Each item of a tuple is a view (view.h) or None. */
+/* A sequence of tuples (param, grad, out, copy). Each item of a tuple is None or a view
+ * (bindings/python/native/view.h). */
 %typemap(in) (int32_t count, const shampoo_buffers* buffers) {
   if (!ShampooPyBuffers($input, &$1, &$2)) SWIG_fail;
 }
 %typemap(freearg) (int32_t count, const shampoo_buffers* buffers) "free((void*)$2);"
 
-/* A sequence whose items are views (view.h) or None. The call writes to the memory of the views. */
+/* A sequence. Each item is None or a view (bindings/python/native/view.h). The call writes to the memory of the
+ * views. */
 %typemap(in) (int32_t count, void* const* weights) {
   if (!ShampooPyAddresses($input, &$1, (void***)&$2)) SWIG_fail;
 }

@@ -5,9 +5,10 @@
  * The SWIG interface of the public header, for all languages. The file of a language (python.i, java.i) defines how
  * types are passed. It is included before the header, and must define these macros:
  *
- *   SHAMPOO_WAITS(function)   the function may run long or wait for other threads, so it runs without a global lock of
- *                             the language's runtime
- *   SHAMPOO_HANDLE_OUT(type)  how a function that creates a handle returns it; in C it is the argument `type** out`
+ *   SHAMPOO_WAITS(function)   the function may run long or wait for other threads. If the runtime of the language has a
+ *                             global lock, such as Python's GIL, the binding releases the lock during the call
+ *   SHAMPOO_HANDLE_OUT(type)  how a function returns a handle (a pointer to an object of the library) that it creates.
+ *                             In C, the function writes the handle to its argument `type** out`
  *   SHAMPOO_HANDLE_IN(type)   how a handle is passed to a function, including the destroy function
  */
 %module(package="shampoo") _native
@@ -27,9 +28,8 @@
 %include "java.i"
 #endif
 
-/* In Python, a proxy object owns each handle, which is a pointer to an object of the library. When the proxy is
- * destroyed, the handle is destroyed, too. A program can call the destroy function of the handle earlier. This call
- * also removes the handle from the proxy. */
+/* In Python, a proxy object owns each handle. When the proxy is destroyed, the handle is destroyed, too. A program can
+ * call the destroy function of the handle earlier. This call also removes the handle from the proxy. */
 %define SHAMPOO_HANDLE(type)
 %nodefaultctor type;
 %extend type {
@@ -72,7 +72,7 @@ SHAMPOO_STRUCT(shampoo_optimizer_desc, SHAMPOO_OPTIMIZER_DESC_INIT, )
 SHAMPOO_STRUCT(shampoo_state_entry, SHAMPOO_STATE_ENTRY_INIT, )
 SHAMPOO_STRUCT(shampoo_root_info, SHAMPOO_ROOT_INFO_INIT, )
 
-/* A struct owns its name. The library copies the name when it reads the struct. */
+/* A shampoo_param_desc that a binding creates owns its name. The library copies the name when it reads the struct. */
 %typemap(memberin) const char* name {
   free((char*)$1);
   $1 = $input != NULL ? strdup($input) : NULL;
@@ -89,7 +89,7 @@ SHAMPOO_STRUCT(shampoo_root_info, SHAMPOO_ROOT_INFO_INIT, )
 %ignore shampoo_key_info::reserved;
 %immutable shampoo_state_entry::key;
 
-/* Structs of function pointers: if a language supports them, hand-written code fills them. */
+/* Structs of function pointers. A binding either fills them in hand-written code or does not offer them. */
 %ignore shampoo_allocator;
 %ignore shampoo_executor;
 %ignore shampoo_comm_ops;

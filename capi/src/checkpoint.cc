@@ -25,7 +25,7 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
       optimizers.push_back(&opts[i]->optimizer->state());
     }
     SHAMPOO_RETURN_IF_ERROR(RequireArgument(directory, "directory"));
-    if (*directory == '\0') return Invalid("directory is empty: expected the path of a directory");
+    if (*directory == '\0') return Invalid("directory is \"\": expected the path of a directory");
     call.directory = directory;
     call.library = Cat(SHAMPOO_VERSION_MAJOR, ".", SHAMPOO_VERSION_MINOR, ".", SHAMPOO_VERSION_PATCH);
     return {};
@@ -35,7 +35,7 @@ Status RunCheckpoint(shampoo_optimizer* const* opts, int32_t count, shampoo_comm
   return run(call);
 }
 
-// Runs body(). If body() fails, stores the message for shampoo_optimizer_error() in every optimizer.
+// Runs body(). If body() fails, stores the message for shampoo_optimizer_error() in every optimizer of `opts`.
 template <typename Body>
 shampoo_status GuardAll(shampoo_optimizer* const* opts, int32_t count, Body&& body) {
   std::string error;

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The simple API: creates an optimizer from tensors and a string of options. Calls functions of the full API.
+// The simple API: shampoo_create_sized() creates an optimizer from tensors and a string of options. It calls functions
+// of the full API.
 #include <memory>
 #include <string>
 #include <vector>
@@ -82,8 +83,8 @@ Status ReadOptions(const char* options, Config* config) {
   if (*config->Text("output") == "parameters") return {};
   return Invalid(
       "options: key output is ", *config->Text("output"),
-      ": expected the value parameters, because an optimizer of shampoo_create updates the parameters in place; to "
-      "get updates, use shampoo_optimizer_create and shampoo_optimizer_bind");
+      ": expected output=parameters, because an optimizer of shampoo_create updates the parameters in place; to get "
+      "updates, use shampoo_optimizer_create and shampoo_optimizer_bind");
 }
 
 Status CreateOptimizer(const char* options, const std::vector<shampoo_tensor>& tensors, shampoo_optimizer** out) {

@@ -18,15 +18,15 @@ namespace shampoo {
 shampoo_status ReportFailure(Code code, std::string_view message) noexcept;
 
 // Converts a status to the value that an API function returns. If the status is an error, stores its message for
-// shampoo_last_error(), and also in *copy_to unless copy_to is nullptr.
+// shampoo_last_error(). If copy_to is not nullptr, also stores the message in *copy_to.
 inline shampoo_status Report(const Status& status, std::string* copy_to = nullptr) {
   if (status.ok()) return SHAMPOO_OK;
   if (copy_to != nullptr) *copy_to = status.message();
   return ReportFailure(status.code(), status.message());
 }
 
-// Reports an exception in the way in which Report() reports an error. If there is no memory to copy the message, clears
-// *copy_to.
+// Does for an exception what Report() does for an error: stores its message, and returns `code` as a shampoo_status. If
+// there is no memory for the copy in *copy_to, clears *copy_to.
 inline shampoo_status ReportException(Code code, const char* message, std::string* copy_to) noexcept {
   try {
     if (copy_to != nullptr) *copy_to = message;
@@ -53,6 +53,7 @@ shampoo_status Guard(Body&& body, std::string* copy_to = nullptr) noexcept {
   }
 }
 
+// Fails if an argument of an API function is NULL. name: the name of the argument.
 inline Status RequireArgument(const void* argument, const char* name) {
   if (argument != nullptr) return {};
   return Invalid(name, " is NULL: expected a pointer");

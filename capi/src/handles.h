@@ -28,7 +28,9 @@ struct shampoo_plan {
 
 struct shampoo_optimizer {
   std::unique_ptr<shampoo::Optimizer> optimizer;
-  std::string last_error;
+  std::string last_error;  // the result of shampoo_optimizer_error()
+  // shampoo_optimizer_destroy() calls these functions of the caller's shampoo_allocator and shampoo_executor. nullptr:
+  // there is nothing to call.
   void (*release_allocator)(void*) = nullptr;
   void* allocator_user = nullptr;
   void (*release_executor)(void*) = nullptr;

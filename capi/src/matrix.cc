@@ -20,7 +20,7 @@ Status CheckDtype(int32_t dtype) {
   return shampoo::Invalid("dtype is ", dtype, ": expected SHAMPOO_F32 (1) or SHAMPOO_F64 (2)");
 }
 
-// Checks the limits that a plan checks for a block of method muon.
+// Checks that the matrix is within the limits that a plan has for a block of method muon.
 Status CheckSize(int64_t rows, int64_t columns) {
   if (rows < 1) return shampoo::Invalid("rows is ", rows, ": expected at least 1");
   if (columns < 1) return shampoo::Invalid("columns is ", columns, ": expected at least 1");

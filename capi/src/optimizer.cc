@@ -96,7 +96,7 @@ void shampoo_optimizer_destroy(shampoo_optimizer* opt) {
 
 namespace {
 
-// Runs body(optimizer). If body() fails, also stores the message for shampoo_optimizer_error().
+// Runs body(optimizer). If body() fails, stores the message for shampoo_last_error() and for shampoo_optimizer_error().
 template <typename Body>
 shampoo_status GuardOptimizer(shampoo_optimizer* opt, Body&& body) {
   return Guard(

@@ -10,8 +10,8 @@
 namespace shampoo {
 namespace {
 
-// Checks the device type and the stream that a caller has passed. name: the name of the argument that has the device
-// type, for error messages.
+// Checks the device type and the stream that a caller has passed. name: the name of the caller's argument for the
+// device type; error messages contain this name.
 Status CheckTransfer(const Optimizer& optimizer, const char* name, int32_t device_type, const void* stream) {
   SHAMPOO_RETURN_IF_ERROR(optimizer.state().memory().CheckBuffer(name, static_cast<DeviceType>(device_type)));
   return optimizer.state().memory().CheckStream(stream);

@@ -13,8 +13,9 @@
 // structs of this version. Callers therefore also pass the sizes of structs.
 namespace shampoo {
 
-// Copies a caller's struct of `size` bytes into this version's struct. Fields that the caller's struct lacks become 0.
-// Fails if the caller's struct is larger and a byte after the fields that this version knows is not 0.
+// Copies a caller's struct of `size` bytes to *own. Fields that the caller's struct lacks become 0. Fails if the
+// caller's struct is larger than *own and a byte after the fields that this version knows is not 0. name: the name of
+// the argument, for error messages.
 template <typename Struct>
 Status CopyStruct(const void* user_struct, size_t size, const std::string& name, Struct* own) {
   const auto* const bytes = static_cast<const unsigned char*>(user_struct);
@@ -29,7 +30,8 @@ Status CopyStruct(const void* user_struct, size_t size, const std::string& name,
   return {};
 }
 
-// Copies a caller's struct that begins with struct_size. Fails if struct_size is below the size in version 0.1.
+// Copies a caller's struct that begins with struct_size to *own. Fails if struct_size is below first_version_size, the
+// size of the struct in version 0.1.
 template <typename Struct>
 Status ReadStruct(const Struct* user_struct, size_t first_version_size, const char* name, Struct* own) {
   if (user_struct == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");
@@ -41,7 +43,7 @@ Status ReadStruct(const Struct* user_struct, size_t first_version_size, const ch
   return CopyStruct(user_struct, size, name, own);
 }
 
-// Checks that WriteStruct() can write to a caller's struct.
+// Fails if WriteStruct() cannot write to a caller's struct.
 template <typename Struct>
 Status CheckWritable(const Struct* user_struct, size_t first_version_size, const char* name) {
   if (user_struct == nullptr) return Invalid(name, " is NULL: expected a pointer to a struct");
@@ -50,7 +52,8 @@ Status CheckWritable(const Struct* user_struct, size_t first_version_size, const
                  "; start from the _INIT macro of the struct");
 }
 
-// Writes to a caller's struct those fields of `own` that the caller's version of the struct has, except struct_size.
+// Copies `own` to a caller's struct. Writes only fields that the caller's version of the struct has, and does not
+// change struct_size.
 template <typename Struct>
 Status WriteStruct(const Struct& own, size_t first_version_size, const char* name, Struct* user_struct) {
   SHAMPOO_RETURN_IF_ERROR(CheckWritable(user_struct, first_version_size, name));

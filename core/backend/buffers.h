@@ -4,13 +4,12 @@
 
 namespace shampoo {
 
-// The caller's buffers of one parameter: the parameter, its gradient, the output, and an optional copy of the new
-// parameter in another dtype.
+// The caller's buffers of one parameter.
 struct Buffers {
   const void* param = nullptr;
-  const void* grad = nullptr;
-  void* out = nullptr;
-  void* copy = nullptr;
+  const void* grad = nullptr;  // nullptr: no gradient
+  void* out = nullptr;         // the new parameter or, with Output::kUpdates, the update; may be equal to `param`
+  void* copy = nullptr;        // the new parameter in another dtype; nullptr: no copy
 };
 
 }  // namespace shampoo

@@ -10,8 +10,9 @@
 
 namespace shampoo {
 
-// Calls work(), and returns its status. If work() throws a std::exception, returns the exception as a status. An
-// exception must not leave a step, because it would skip the next exchange, in which other ranks wait for this rank.
+// Calls work(), and returns its status. If work() throws std::bad_alloc, returns an out-of-memory error. If work()
+// throws another std::exception, returns an internal error with the message of the exception. An exception must not
+// leave a step, because it would skip the next exchange, in which other ranks wait for this rank.
 template <typename Work>
 Status CatchExceptions(Work&& work) {
   try {

@@ -12,8 +12,8 @@ namespace shampoo {
 
 inline float Bf16ToFloat(uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 
-// Rounds to nearest, ties to even. For a NaN, drops the lower bits and sets the top bit of the payload. Without that
-// bit, the result could be infinity.
+// Rounds to nearest, ties to even. For a NaN, drops the lower 16 bits and sets the top bit of the fraction. Without
+// that bit, the result could be infinity.
 inline uint16_t FloatToBf16(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint32_t rounded = (bits + 0x7fffu + ((bits >> 16) & 1u)) >> 16;

@@ -42,10 +42,10 @@ std::string CgroupPath() {
   return groups.substr(start, groups.find('\n', start) - start);
 }
 
-// Returns the CPU quota of the process, in processors, or 0 if there is no quota. The groups above a control group also
-// limit that group, so the result is the smallest quota of the process's group and of all groups above it. If none of
-// these groups has a quota, the result is the quota in the topmost directory of the v1 hierarchy, which in a container
-// usually belongs to the container.
+// Returns the CPU quota of the process, in processors, or 0 if there is no quota. The control groups above a control
+// group also limit that group, so the result is the smallest quota of the process's control group and of all control
+// groups above it. If none of these has a quota, the result is the quota in the topmost directory of the v1 hierarchy.
+// In a container, this is usually the quota of the container.
 int QuotaCpus() {
   int least = 0;
   std::string path = CgroupPath();

@@ -28,7 +28,7 @@ constexpr size_t SizeOf(Dtype dtype) {
 }
 
 const char* NameOf(Dtype dtype);  // "f32", "f64", "f16", "bf16", "i32", "i64"
-// FloatDtypeFromName() and FloatDtypeFromInt() return false if no floating-point dtype has this name or value.
+// The next two functions return false, and leave *dtype unchanged, if no floating-point dtype has this name or value.
 bool FloatDtypeFromName(std::string_view name, Dtype* dtype);
 bool FloatDtypeFromInt(int32_t value, Dtype* dtype);
 
@@ -60,7 +60,7 @@ constexpr double MachineEpsilon(Dtype dtype) {
   }
 }
 
-// Returns the smallest positive normal number. computation: kF32 or kF64.
+// Returns the smallest positive normal number of a computation dtype, which is kF32 or kF64.
 constexpr double SmallestNormal(Dtype computation) { return computation == Dtype::kF64 ? DBL_MIN : FLT_MIN; }
 
 enum class ScalarFit { kFits, kTooLarge, kUnderflows };

@@ -41,9 +41,9 @@ class FloatingPointMode {
 // not depend on the assignment.
 class Executor {
  public:
-  // Creates an executor. threads: PlanData::threads; the caller allocates workspace for at most this number of slots.
-  // If host.parallel_for is nullptr, the executor has `threads` slots and uses the thread pool of the library.
-  // Otherwise it has min(threads, host.threads) slots.
+  // Creates an executor. threads: PlanData::threads, the largest number of slots. If host.parallel_for is nullptr, the
+  // executor has `threads` slots and uses the thread pool of the library. Otherwise it has min(threads, host.threads)
+  // slots. The caller allocates the workspaces of the slots.
   static Status Create(int threads, const HostExecutor& host, std::unique_ptr<Executor>* out);
   Executor(const Executor&) = delete;
   Executor& operator=(const Executor&) = delete;

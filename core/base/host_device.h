@@ -6,10 +6,10 @@
 // into the CUDA plugin (libshampoo_cuda.so) and into the fake plugin of the tests. The functions neither throw nor
 // allocate. Of the standard library, they call only functions of <bit>, <cmath> and <limits>.
 //
-//   SHAMPOO_HD           A function that host code and CUDA kernels call. A constexpr function needs no mark, because
-//                        nvcc is called with --expt-relaxed-constexpr.
-//   SHAMPOO_CALLS_BACK   Precedes SHAMPOO_HD in a template that calls its argument or functions of its argument. These
-//                        functions may be callable only on the device.
+//   SHAMPOO_HD           Marks a function that host code and CUDA kernels call. A constexpr function needs no mark,
+//                        because nvcc is called with --expt-relaxed-constexpr.
+//   SHAMPOO_CALLS_BACK   Precedes SHAMPOO_HD in a template that calls its argument or functions of its argument. nvcc
+//                        then accepts an argument whose functions are callable only on the device.
 //   SHAMPOO_HD_ELEMENT   Like SHAMPOO_HD, for a function that is called for every element. The function is always
 //                        inlined, because its callers in core/base/kernels are compiled for several instruction sets.
 //                        Without inlining, the linker would keep only one of the compiled copies of the function, and

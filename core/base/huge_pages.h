@@ -8,7 +8,7 @@
 
 namespace shampoo {
 
-inline constexpr size_t kHugePage = size_t{2} << 20;
+inline constexpr size_t kHugePage = size_t{2} << 20;  // size of a huge page in bytes
 
 // Requests huge pages for the first `bytes` bytes of `memory`, rounded down to whole huge pages. With small pages, each
 // element of a column of a large matrix is in a different page, so that a walk down the column spends most of its time

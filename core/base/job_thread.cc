@@ -15,8 +15,8 @@ namespace shampoo {
 Status JobThread::Create(const char* what, size_t slots, Job job, std::unique_ptr<JobThread>* out) {
   std::unique_ptr<JobThread> made(new JobThread(slots, std::move(job)));
   JobThread* const started = made.get();
-  // Blocks all signals, because signal handlers of the application must run on threads of the application. A new thread
-  // inherits the signal mask of its creator.
+  // Block all signals in the calling thread while it creates the new thread, which inherits this signal mask. Signal
+  // handlers of the application must run on threads of the application.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -25,14 +25,15 @@ class JobThread {
  public:
   using Job = std::function<Status(size_t slot)>;
 
-  // Starts the thread. what: names the thread in the error message, such as "the thread of the roots".
+  // Starts the thread. what: names the thread in the error message of Create(), such as "the thread of the roots". job:
+  // called once for each submitted job, with the index of the slot that has the data of this job.
   static Status Create(const char* what, size_t slots, Job job, std::unique_ptr<JobThread>* out);
   // Waits until the running job has ended. Drops jobs that have not begun.
   ~JobThread();
   JobThread(const JobThread&) = delete;
   JobThread& operator=(const JobThread&) = delete;
 
-  // Returns the slot of the next job. If all slots are in use, waits until the oldest job has ended.
+  // Returns the index of the slot for the next job. If all slots are in use, waits until the oldest job has ended.
   size_t NextSlot();
   // Submits the job in the slot that NextSlot() has returned. Returns the number of the job, counted from 1.
   int64_t Submit();

@@ -9,8 +9,8 @@ namespace shampoo {
 enum class LogLevel : int { kError = 0, kWarning = 1, kInfo = 2, kDebug = 3 };
 using LogCallback = void (*)(void* user, int level, const char* message);
 
-// Sets the log callback of the process; nullptr disables logging. The callback runs on the thread that called the
-// library.
+// Sets the log callback of the process. nullptr disables logging. The callback runs on the thread that called the
+// library. Messages with a level above max_level are dropped.
 void SetLog(LogCallback callback, void* user, LogLevel max_level);
 // Returns whether a message of this level would be delivered. Call this function before you build an expensive message.
 bool LogEnabled(LogLevel level);

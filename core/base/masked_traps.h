@@ -6,8 +6,9 @@
 
 namespace shampoo {
 
-// Masks the floating-point traps of this thread, because infinity and NaN are ordinary intermediate values in the
-// library. The destructor restores the traps and the exception flags. Rounding and flush-to-zero are not changed.
+// Masks the floating-point traps of the thread that creates the object, because infinity and NaN are ordinary
+// intermediate values in the library. The destructor restores the traps and the exception flags. Rounding and
+// flush-to-zero are not changed.
 class MaskedTraps {
  public:
   MaskedTraps() { std::feholdexcept(&before_); }

@@ -36,7 +36,7 @@ class Allocation {
   // Allocates `bytes` bytes. what: names the memory in the error message, such as "state" or "workspace".
   static Status Create(const HostAllocator& allocator, int64_t bytes, const char* what, Allocation* out);
 
-  char* data() const { return data_; }
+  char* data() const { return data_; }  // nullptr if nothing is allocated
 
  private:
   char* data_ = nullptr;

@@ -26,7 +26,8 @@ enum class Code : int {
 
 const char* CodeName(Code code);
 
-// Success, or an error with a code and a message. Callers prepend context to the message: "outer: inner: cause".
+// Success, or an error with a code and a message. A function that returns an error of an inner function may prepend
+// context to the message: "outer: inner: cause".
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -36,7 +37,7 @@ class [[nodiscard]] Status {
 
   bool ok() const { return failure_ == nullptr; }
   Code code() const { return ok() ? Code::kOk : failure_->code; }
-  const std::string& message() const;
+  const std::string& message() const;  // "" if ok()
 
   Status Copy() const {
     if (ok()) return Status();

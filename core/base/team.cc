@@ -12,8 +12,8 @@ void Team::Work(Worker* worker) {
     unfinished_ -= done;
     if (unfinished_ == 0) changed_.notify_all();
   }
-  // The executor may run slots one after another, so a slot must not wait for a slot that has not begun. The loop below
-  // waits only for items, and every item is run by this slot or by another slot that has begun.
+  // The executor may make the calls of Work() one after another, so a call must not wait for a call that has not begun.
+  // The loop below waits only for items, and every item is run by this call or by another call that has begun.
   std::unique_lock<std::mutex> lock(mutex_);
   while (unfinished_ > 0) {
     if (!Help(worker, false, &lock)) changed_.wait(lock);

@@ -12,13 +12,13 @@
 
 namespace shampoo {
 
-// One parallel operation over items, in which idle threads help busy threads. A thread takes whole items as long as an
-// item is left, because the data of an item then stay in one thread's cache. When no item is left, the thread takes
-// tiles of the items that other threads still work on.
+// One parallel operation over items, such as blocks or inverse roots, in which idle threads help busy threads. A thread
+// takes whole items as long as an item is left, because the data of an item then stay in one thread's cache. When no
+// item is left, the thread takes tiles of the items that other threads still work on.
 class Team {
  public:
-  // A thread of the operation, and its slot. The function that processes an item calls Run() to offer tiles of its work
-  // to idle threads.
+  // A thread of the operation. Slots are numbered in the order in which the threads begin, from 0. The function that
+  // processes an item calls Run() to offer tiles of its work to idle threads.
   class Worker : public Tiles {
    public:
     using SlotTile = void (*)(void* argument, Worker& worker, int64_t i);
@@ -26,7 +26,7 @@ class Team {
     int slot() const { return slot_; }
     void Run(int64_t count, Tile tile, void* argument) override;
     // Like Run(), for tiles that use the memory of a slot. A tile uses the slot of the thread that runs the tile
-    // (worker.slot()). Only threads in slots below `slots` take tiles.
+    // (worker.slot()). In addition to the calling thread, only threads in slots below `slots` take tiles.
     void RunInSlots(int64_t count, int slots, SlotTile tile, void* argument);
 
    private:
@@ -38,10 +38,10 @@ class Team {
 
   using Item = void (*)(void* argument, Worker& worker, int64_t item);
 
-  // Calls item(argument, worker, i) once for every i in [0, count). Threads in slots below item_slots start the items
-  // in ascending order; threads in the other slots only help. If count is above item_slots, `slots` must not exceed
-  // item_slots, so that every thread takes items. Each thread first calls enter(slot), and destroys the returned object
-  // when the thread has finished.
+  // Calls item(argument, worker, i) once for every i in [0, count), in at most `slots` slots. Threads in slots below
+  // item_slots take the items in ascending order. Threads in the other slots only run tiles. If count is above
+  // item_slots, `slots` must not exceed item_slots, so that every thread takes items. Each thread first calls
+  // enter(slot), and destroys the returned object when its work is finished.
   template <typename Enter>
   static void Run(Executor* executor, int64_t count, int item_slots, int slots, Item item, void* argument,
                   Enter&& enter) {
@@ -61,7 +61,7 @@ class Team {
     Worker::SlotTile tile;
     void* argument;
     int64_t count;
-    int slots;            // only threads in slots below this number take tiles
+    int slots;            // helping threads in slots from this number on take no tiles
     bool uses_slot;       // whether the tiles were passed to RunInSlots()
     int64_t next = 0;     // the first tile that no thread has taken
     int64_t running = 0;  // tiles that helping threads have taken and not finished

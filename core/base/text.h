@@ -25,7 +25,7 @@ requires(std::is_arithmetic_v<Number>) void Append(std::string& out, Number piec
 }
 }  // namespace text_internal
 
-// Concatenates the pieces. Numbers have the shortest form that reads back exactly.
+// Concatenates the pieces. A number has the shortest form from which exactly this number can be read.
 template <typename... Pieces>
 std::string Cat(const Pieces&... pieces) {
   std::string out;

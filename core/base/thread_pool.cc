@@ -52,8 +52,8 @@ ThreadPool::~ThreadPool() {
 
 void ThreadPool::Grow(int workers) {
   if (static_cast<int>(workers_.size()) >= workers) return;
-  // Blocks all signals, because signal handlers of the application must run on threads of the application. A new thread
-  // inherits the signal mask of its creator.
+  // Block all signals in the calling thread while it creates the new threads, which inherit this signal mask. Signal
+  // handlers of the application must run on threads of the application.
   sigset_t all;
   sigset_t before;
   sigfillset(&all);

@@ -33,7 +33,7 @@ class ThreadPool {
 
   // Calls task(argument, slot) once for every slot in [0, slots), on the calling thread and on free workers, and
   // returns when all calls have returned. Several threads may call Run at the same time. If no worker is free, the
-  // calling thread runs all slots. A task must not throw.
+  // calling thread makes all calls. A task must not throw.
   void Run(Task task, void* argument, int64_t slots);
 
  private:
@@ -42,12 +42,12 @@ class ThreadPool {
   // Called when the last user releases the pool. owner: the process that created the pool.
   static void Release(ThreadPool* pool, pid_t owner);
 
-  struct Job {
+  struct Job {  // a call of Run()
     Task task;
     void* argument;
     int64_t slots;
     int64_t next = 0;     // the first slot that no thread has taken
-    int64_t running = 0;  // slots that workers have taken and not finished
+    int64_t running = 0;  // calls that workers have begun and not finished
     std::condition_variable finished;
     Job* next_job = nullptr;  // an intrusive list, because a step allocates nothing
   };

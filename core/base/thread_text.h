@@ -17,7 +17,7 @@ class ThreadText {
  public:
   static constexpr size_t kBytes = 4096;  // including the terminating zero byte
 
-  // Replaces this thread's message, and returns the stored message. Returns nullptr if no memory can be allocated.
+  // Replaces this thread's message, and returns the stored copy. Returns nullptr if no memory can be allocated.
   // A message that is too long is cut between two characters, and " ... (cut off)" is appended. A zero byte becomes a
   // question mark, because a zero byte ends a C string.
   static const char* Set(std::string_view text) noexcept;

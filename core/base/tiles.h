@@ -6,8 +6,8 @@
 
 namespace shampoo {
 
-// Divides one large operation into tiles that idle threads may take. The division must depend only on the shape of the
-// operation, so that the result does not depend on the number of threads.
+// Runs the tiles of one large operation, on this thread and on idle threads. How the caller divides the operation into
+// tiles must depend only on the shape of the operation, so that the result does not depend on the number of threads.
 class Tiles {
  public:
   using Tile = void (*)(void* argument, int64_t i);
@@ -41,8 +41,8 @@ void ForEachTile(Tiles* tiles, int64_t count, const Work& work) {
 // The number of multiplications that determines which operations are divided into tiles:
 // - Contractions (core/backend/cpu/kronecker.cc) and products of method muon (core/roots/orthogonalize.cc) are divided
 //   into tiles that have about this many multiplications or more.
-// - A rank update (core/blas/rank_update.cc) with at least this many multiplications is divided into squares of about
-//   512 x 512, unless its matrix has fewer than 1024 rows.
+// - An update of a matrix C by A A^T or A^T A (core/blas/rank_update.cc) with at least this many multiplications is
+//   divided into squares of C of about 512 x 512 elements, unless C has fewer than 1024 rows.
 inline constexpr int64_t kMinParallelProducts = int64_t{1} << 28;
 
 }  // namespace shampoo

@@ -104,10 +104,12 @@ void Symv(bool upper, int64_t n, const double* a, int64_t lda, const double* x, 
 // EigenWork() and EigenIntWork() suffice for Syevd, Syevr and Syev. LAPACK's documentation requires the following
 // numbers of elements and of integers:
 //   ?syevd  1 + 6 n + 2 n^2 and 3 + 5 n
-//   dsyevr  26 n and 10 n; Syevr also needs n^2 for the eigenvectors and 2 n integers for their support
+//   dsyevr  26 n and 10 n; Syevr also needs n^2 elements for the eigenvectors and 2 n integers for the ranges of their
+//           nonzero elements
 //   dsyev   3 n - 1
-// With 34 n elements, the reduction to tridiagonal form uses its full block size. A workspace query therefore returns
-// at most 34 n elements, or the number above if it is larger. EigenWork() returns more.
+// With 34 n elements, the reduction to tridiagonal form uses its full block size. A workspace query of a routine
+// therefore returns at most 34 n elements, or the number in this list if it is larger. EigenWork() returns more than
+// both.
 int64_t EigenWork(int64_t n) { return 1 + 64 * n + 2 * n * n; }
 int64_t EigenIntWork(int64_t n) { return 3 + 12 * n; }
 

@@ -79,13 +79,13 @@ int64_t SvdWork(int64_t m, int64_t n);
 // m x k, V^T is k x n, and s has k elements in descending order. Destroys A. Returns LAPACK's info: 0 on success.
 int Gesvd(int64_t m, int64_t n, double* a, double* u, double* s, double* vt, double* work);
 
-// Up to this extent, the workspace size of the eigensolvers fits in the 32-bit integers of LAPACK.
+// For matrices up to this size, the workspace size of the eigensolvers fits in the 32-bit integers of LAPACK.
 inline constexpr int64_t kLargestEigenproblem = 32750;
 
 // Checks that several threads, including those of the application, may call BLAS at the same time. The OpenBLAS that is
-// linked into the library allows this, because scratch.cc replaces its allocator. With SHAMPOO_SYSTEM_BLAS,
-// the OpenBLAS of the system may be a serial build. The check then fails, because all callers of a serial build share
-// scratch memory.
+// linked into the library allows this, because scratch.cc replaces its allocator. If the library is built with the
+// CMake option SHAMPOO_SYSTEM_BLAS, the OpenBLAS of the system may be a serial build. The check then fails, because all
+// callers of a serial build share scratch memory.
 Status CheckThreads();
 
 // The BLAS in use: its name and version, such as "OpenBLAS 0.3.21", and its kernel for this CPU, such as "SkylakeX".
@@ -95,6 +95,6 @@ struct Identity {
   bool is_private;  // true: linked into libshampoo; false: the BLAS of the system
 };
 Identity Identify();
-const char* KernelName();
+const char* KernelName();  // returns Identity::kernel
 
 }  // namespace shampoo::blas

@@ -9,8 +9,8 @@
 
 namespace shampoo::blas {
 
-// A row-major lower triangle is a column-major upper triangle, and a column-major column is a row-major row. LAPACK
-// derives the block size from the size of the workspace.
+// A row-major lower triangle is a column-major upper triangle, and a column-major column is a row-major row. Sytrd()
+// passes block * n to LAPACK as the size of the workspace, from which LAPACK derives the block size.
 int Sytrd(int64_t n, float* a, float* d, float* e, float* tau, int64_t block, float* work) {
   return LAPACKE_ssytrd_work(LAPACK_COL_MAJOR, 'U', Int(n), a, Int(n), d, e, tau, work, Int(block * n));
 }

@@ -10,11 +10,13 @@ namespace shampoo::blas {
 // Matrices are row-major. Functions that return an int return LAPACK's info: 0 on success. A thread that calls any
 // function of this file must hold a ScratchUse (scratch.h).
 
-// Reduces A to tridiagonal form: A = Q T Q^T with Q = H(n-2) ... H(1) H(0) and H(i) = I - tau[i] v v^T. v[j] for j < i
-// is stored in a[(i + 1) * n + j], v[i] is 1, and all other elements of v are 0. Reads the lower triangle of A.
+// Reduces A to tridiagonal form: A = Q T Q^T with Q = H(n-2) ... H(1) H(0) and H(i) = I - tau[i] v v^T. Each H(i)
+// has its own v: v[j] is stored in a[(i + 1) * n + j] for j < i, v[i] is 1, and the later elements are 0. Reads the
+// lower triangle of A.
 //   d, e   the diagonal of T (n elements) and its off-diagonal (n - 1 elements)
 //   tau    n - 1 elements
-//   block  the number of columns that are reduced before the other columns are updated; at most 32, LAPACK's block size
+//   block  the number of columns that are reduced before the other columns are updated, at most 32, which
+//          is LAPACK's block size
 //   work   block * n elements
 int Sytrd(int64_t n, float* a, float* d, float* e, float* tau, int64_t block, float* work);
 int Sytrd(int64_t n, double* a, double* d, double* e, double* tau, int64_t block, double* work);
@@ -33,7 +35,8 @@ int Orthogonalize(int64_t n, float* a, float* tau, float* work);
 int Orthogonalize(int64_t n, double* a, double* tau, double* work);
 constexpr int64_t OrthogonalizeWork(int64_t n) { return 32 * n; }
 
-// B (k x n) <- (I + L)^-T B. L is the strictly lower triangle of `l` (k x k). ldb: the distance between rows of B.
+// B (k x n) <- (I + L)^-T B. L is the strictly lower triangle of `l` (k x k). ldb: the distance between the starts of
+// two rows of B, in elements.
 void SolveUnitTransposed(int64_t k, int64_t n, const float* l, float* b, int64_t ldb);
 void SolveUnitTransposed(int64_t k, int64_t n, const double* l, double* b, int64_t ldb);
 

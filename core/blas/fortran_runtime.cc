@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Defines the only function of the Fortran runtime that is called by the routines of LAPACK in this library. The
-// library therefore depends on neither libgfortran nor libquadmath.
+// Defines the only function of the Fortran runtime that the LAPACK routines in this library call. The library therefore
+// depends on neither libgfortran nor libquadmath.
 #ifndef SHAMPOO_SYSTEM_BLAS
 
 #include <algorithm>

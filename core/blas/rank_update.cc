@@ -89,7 +89,7 @@ template <typename Real>
 void Update(const RankUpdate<Real>& u, Tiles* tiles) {
   const double products = static_cast<double>(u.n) * static_cast<double>(u.n) * static_cast<double>(u.k);
   if (u.n < 2 * kTile || products < double{kMinParallelProducts}) return UpdateSmall(u);
-  const int64_t panels = u.n / kTile;  // the last panel may be larger
+  const int64_t panels = u.n / kTile;  // a panel is kTile rows or columns of C; the last panel may be larger
   const auto first_of = [](int64_t panel) { return panel * kTile; };
   const auto count_of = [&](int64_t panel) { return panel + 1 < panels ? kTile : u.n - first_of(panel); };
   // The squares below the diagonal come first, because they take twice as long as the squares on the diagonal.

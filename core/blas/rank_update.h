@@ -30,7 +30,8 @@ void Update(const RankUpdate<Real>& update, Tiles* tiles);
 // Returns whether Update() computes small rank updates with UpdateByGemm() on this processor. Returns true on
 // processors with a very fast GEMM, where SYRK spends a noticeable part of its time on the diagonal of C.
 bool UsesGemmForSmallUpdates();
-// Compute a rank update by SYRK, or by dividing C into rectangles, which GEMM computes. Declared here for tests.
+// Compute a rank update: UpdateBySyrk() with one call of SYRK, UpdateByGemm() by dividing C into rectangles and
+// computing each with GEMM. Declared here for tests.
 template <typename Real>
 void UpdateBySyrk(const RankUpdate<Real>& update);
 template <typename Real>

@@ -30,8 +30,8 @@ constexpr int64_t kDepth = 512;
 // is populated up to the end of the last panel, in huge pages.
 constexpr int64_t kMaxSeparate = int64_t{512} << 10;
 
-// `entered` is the scratch memory of this thread's innermost ScratchUse, and `in_use` is whether OpenBLAS uses that
-// memory now. Their TLS model is initial-exec. In a process that loads the library with dlopen, thread-local variables
+// `entered` is the scratch memory of this thread's innermost ScratchUse. `in_use` is true while OpenBLAS uses that
+// memory. Their TLS model is initial-exec. In a process that loads the library with dlopen, thread-local variables
 // of any other model would be allocated when a thread first uses them: during a step.
 [[gnu::tls_model("initial-exec")]] thread_local void* entered = nullptr;
 [[maybe_unused, gnu::tls_model("initial-exec")]] thread_local bool in_use = false;
@@ -105,7 +105,7 @@ void ScratchExtent::Add(int64_t d, int64_t wide, size_t element_bytes) {
   // A panel holds a part of an operand: at most kDepth elements along one dim, and all elements along the other.
   // OpenBLAS rounds these two numbers up to multiples of the kernel's unrolling, which is at most 32. In OpenBLAS's
   // driver/level3, the first panel `sa` holds min_i x min_l elements, and the second panel `sb` holds min_l x min_j
-  // elements. In a product with a vector, the first panel holds copies of vectors and of a small square block of the
+  // elements. In a product with a vector, the first panel holds copies of vectors and of a small square of the
   // matrix. Each copy starts on a new page.
   constexpr int64_t kUnrolled = 32;
   const int64_t packed = (std::min(d, kDepth) + kUnrolled) * (larger + kUnrolled) * element;

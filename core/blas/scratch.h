@@ -9,19 +9,20 @@
 
 namespace shampoo::blas {
 
-// The part of a Scratch that BLAS calls write.
+// The part of a Scratch that BLAS calls write to.
 //
 // OpenBLAS computes a product from copies of parts of its operands, called panels. The panel of the first operand is at
 // the beginning of the scratch memory. OpenBLAS reserves at most 2 MiB for this panel. The panel of the second operand
-// begins after the reserved bytes, at an offset that depends on the kernel and the element type. If the panels are
-// small, Scratch::Create() populates (makes resident) the panels, but not the unused bytes between them.
+// begins after the reserved bytes, at an offset that depends on the kernel and the element type. Scratch::Create()
+// populates the extent: it makes the memory of the extent resident. If the panels are small, it leaves out the unused
+// bytes between the panels.
 class ScratchExtent {
  public:
-  // Makes the extent sufficient for products of d x d and d x wide matrices, also if they are transposed, and for
-  // eigenproblems of size d.
+  // Makes the extent sufficient for products of d x d and d x wide matrices, transposed or not, and for eigenproblems
+  // of size d.
   void Add(int64_t d, int64_t wide, size_t element_bytes);
 
-  // Returns the number of bytes that Scratch::Create populates.
+  // Returns the number of bytes that Scratch::Create() populates.
   int64_t bytes() const;
 
  private:
@@ -40,7 +41,7 @@ class ScratchExtent {
 // The serial build of OpenBLAS, which is linked into the library, has one scratch allocator for all threads. Two
 // threads in GEMM at the same time can get the same buffer, and then compute wrong results without an error. The linker
 // replaces that allocator (--wrap, cmake/blas.cmake) by functions in scratch.cc, which return the memory of the
-// thread's innermost ScratchUse. With the system's BLAS, a Scratch has no memory and no effect.
+// thread's innermost ScratchUse. If the library is built with the system's BLAS, a Scratch has no memory and no effect.
 class Scratch {
  public:
   Scratch() = default;
@@ -72,9 +73,9 @@ class ScratchUse {
   void* previous_;
 };
 
-// Returns how many times, since the process started, BLAS has requested memory outside of a ScratchUse or beyond the
-// one buffer of a Scratch. Each such request gets a new mapping: results are correct, but the request is slow. A test
-// asserts that a step makes no such request.
+// Returns how many requests of BLAS for memory, since the process started, did not get the memory of a Scratch: the
+// thread held no ScratchUse, or already used that memory. Each such request gets a new mapping: results are correct,
+// but the request is slow. A test asserts that a step makes no such request.
 int64_t UnplannedScratchRequests();
 
 }  // namespace shampoo::blas

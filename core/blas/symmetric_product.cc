@@ -9,8 +9,8 @@
 namespace shampoo::blas {
 namespace {
 
-// GEMM computes a square on the diagonal of the result C as a whole if the square has at most this size. The elements
-// above the diagonal are computed needlessly, but GEMM is slower on smaller squares.
+// If a square on the diagonal of the result C has at most this size, one call of GEMM computes the whole square. The
+// elements above the diagonal are not needed, but GEMM is slower on smaller squares.
 constexpr int64_t kProductLeaf = 48;
 // Up to this size, computing all of C takes no longer than computing one triangle and copying it.
 constexpr int64_t kLargestWhole = 64;

@@ -16,11 +16,11 @@ namespace shampoo {
 // The arguments of shampoo_save and shampoo_load on one rank.
 struct CheckpointCall {
   std::span<OptimizerState* const> optimizers;  // the states of the optimizers, in the caller's order
-  Communicator* world = nullptr;                // contains all ranks; nullptr if there is only one rank
+  Communicator* world = nullptr;                // of all ranks that make the call; nullptr if there is only one
   void* stream = nullptr;                       // CUDA stream of the optimizers that are on a GPU
   std::string directory;
   std::string library;   // version of the library
-  Status caller_status;  // an error in this rank's arguments; CheckCall() returns it
+  Status caller_status;  // success, or an error in this rank's arguments, which CheckCall() returns
 };
 
 // Staging for exchanges over CheckpointCall::world. If `world` takes device memory, the data of each exchange are
@@ -28,7 +28,8 @@ struct CheckpointCall {
 // nothing is copied.
 class WorldStaging {
  public:
-  // Fails if this rank cannot exchange anything with the other ranks.
+  // Fails if this rank cannot take part in exchanges: if an earlier exchange failed, or if `world` takes device memory
+  // and no optimizer of this rank is on a GPU.
   Status Create(const CheckpointCall& call);
 
  private:

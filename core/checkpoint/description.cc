@@ -38,7 +38,8 @@ Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector
     texts->push_back(Cat("{\"optimizer\":", number, ",\"", what, "\":", description, "}"));
   };
   // A rank may have no elements of a parameter, and the step counter of the parameter's group may then be too small on
-  // that rank. Such a parameter is sent as empty_param, and Descriptions takes the group from another rank.
+  // that rank. The rank sends the parameter as "empty_param", and Descriptions takes the group from a rank that has
+  // elements of the parameter.
   const std::vector<Param>& params = optimizer.plan().params;
   for (size_t g = 0; g < optimizer.plan().groups.size(); ++g) {
     StoredGroup group = DescribeHyperParameters(optimizer, static_cast<int>(g));

@@ -21,14 +21,15 @@ namespace shampoo {
 // Returns the current hyper-parameters of a group. Does not set StoredGroup::step.
 StoredGroup DescribeHyperParameters(const OptimizerState& optimizer, int group);
 
-// Appends a JSON text for each group, then one for each parameter. number: the index of the optimizer on this rank.
+// Appends a JSON text for each group, then a JSON text for each parameter. number: the index of the optimizer among the
+// optimizers of this rank.
 Status DescriptionTexts(const OptimizerState& optimizer, int number, std::vector<std::string>* texts);
 
 // Merges the texts of all ranks into one list of groups and one list of parameters.
 class Descriptions {
  public:
   void Add(int rank, const std::string& text);
-  // Returns an error if a text was not valid, or if two optimizers have described a parameter differently.
+  // Returns an error if a text was not valid, or if two texts describe the same parameter differently.
   Status status() const { return status_.Copy(); }
   const std::vector<StoredGroup>& groups() const { return groups_; }
   const std::vector<StoredParam>& params() const { return params_; }

@@ -9,7 +9,7 @@
 
 namespace shampoo {
 
-// Exchanges about one MiB at a time, because all ranks together may have very many items.
+// Exchanges about one MiB of items at a time, because all ranks together may have very many items.
 Status FindDuplicates(const Ranks& ranks, const std::vector<Item>& own, Duplicates* duplicates) {
   constexpr size_t kNumbers = (size_t{1} << 20) / sizeof(int64_t);
   constexpr int64_t kMaxItems = int64_t{1} << 26;

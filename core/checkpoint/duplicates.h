@@ -21,8 +21,8 @@ struct Item {
 // The items of this rank that lower ranks have, too.
 struct Duplicates {
   std::vector<bool> is_duplicate;  // by item
-  int differs_from = -1;           // a lower rank where an item of this rank has other contents; -1 if there is none
-  size_t differs_in = 0;           // the index of that item among the items of this rank
+  int differs_from = -1;           // a lower rank on which an item of this rank has other contents; -1: none
+  size_t differs_in = 0;           // the index of that item in `own`; valid if differs_from is not -1
 };
 
 // Finds the items of this rank that lower ranks have. Collective.

@@ -27,7 +27,7 @@ class File {
   }
   ~File();
 
-  // Opens a regular file for reading. Fails, and does not wait, if the path leads to something else, such as a FIFO.
+  // Opens a regular file for reading. If the path leads to something else, such as a FIFO, the call fails at once.
   static Status Open(const std::string& path, File* out);
   // Creates a file for writing, or truncates an existing one.
   static Status Create(const std::string& path, File* out);

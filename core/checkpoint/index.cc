@@ -231,7 +231,7 @@ const StoredEntry* StoredBlock::Find(std::string_view state) const {
 }
 
 bool StoredBlock::HasFactors() const {
-  // One dim with a factor matrix is enough: even then, SOAP and KL-Shampoo save E and V in eigenbases.
+  // One dim with a factor matrix is enough: SOAP and KL-Shampoo then save E and V in eigenbases.
   return std::any_of(entries.begin(), entries.end(), [](const StoredEntry& entry) {
     return entry.state.starts_with("factor.") || entry.state.starts_with("inverse.") || entry.state == "diagonal";
   });

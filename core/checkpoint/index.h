@@ -23,7 +23,7 @@ namespace shampoo {
 inline constexpr int64_t kCheckpointFormat = 1;  // the version that a save writes, and the latest that a load reads
 
 struct StoredGroup {
-  int64_t step = 0;
+  int64_t step = 0;                                         // the step counter of the group
   std::vector<std::pair<std::string, std::string>> config;  // the hyper-parameters when the group was saved
 
   const std::string* Value(const std::string& key) const;  // returns nullptr if the key is not stored
@@ -34,7 +34,7 @@ struct StoredParam {
   std::string name;
   Shape shape;
   Dtype dtype = Dtype::kF32;
-  int group = 0;
+  int group = 0;  // index in CheckpointIndex::groups; in a description (description.h): index in the optimizer's groups
 
   int64_t elements() const;  // 0 if a dim is 0
 };
@@ -80,17 +80,19 @@ struct CheckpointIndex {
   std::string PathOf(const StoredFile& file) const { return PathIn(directory, file.name); }
 };
 
-// Return a member of an array of the index as JSON. All ranks send members to rank 0, which writes the index.
+// Return a group, parameter, file or block as JSON: as a member of an array of the index. All ranks send members to
+// rank 0, which writes the index. For a block, `param` and `file` are the names of its parameter and its file.
 std::string ToJson(const StoredGroup& group);
 std::string ToJson(const StoredParam& param);
 std::string ToJson(const StoredFile& file);
 std::string ToJson(const StoredBlock& block, const std::string& param, const std::string& file);
 
-// Parse a member of an array of the index. Fail if the member is malformed.
+// Parse a member of the array of groups or of the array of parameters. Fail if the member is malformed.
 Status ParseGroup(const Json& member, StoredGroup* group);
 Status ParseParam(const Json& member, StoredParam* param);
 
-// Returns whether to keep a block. A rank keeps only the blocks that it needs: a large job saves very many blocks.
+// Returns whether ReadIndex() keeps a block. A rank keeps only the blocks that it needs: a large job saves very many
+// blocks.
 using BlockFilter = std::function<bool(const CheckpointIndex& index, const StoredBlock& block)>;
 
 // Reads and checks an index. Errors name its path.

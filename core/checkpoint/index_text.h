@@ -45,7 +45,7 @@ class IndexText {
   Iterator begin() { return Iterator(this); }
   Iterator end() { return Iterator(this); }
 
-  // Returns the read error that has ended the iteration early, if there is one.
+  // Returns success, or the read error that has ended the iteration early.
   const Status& status() const { return status_; }
 
  private:

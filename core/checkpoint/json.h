@@ -17,22 +17,23 @@ namespace shampoo {
 
 // A parsed JSON value. Its destructor, unlike that of nlohmann::json, allocates no memory.
 struct Json {
-  // kOther: null, a Boolean, a fraction, or an integer that int64_t cannot hold.
+  // kOther: null, a Boolean, a number with a fraction or an exponent, or an integer that int64_t cannot hold.
   enum class Kind { kOther, kInteger, kText, kArray, kObject };
   Kind kind = Kind::kOther;
-  int64_t integer = 0;
-  std::string text;
+  int64_t integer = 0;             // only with kInteger
+  std::string text;                // only with kText
   std::vector<std::string> names;  // names of an object's members
   std::vector<Json> values;        // values of an object's members, or elements of an array
 
   bool is_object() const { return kind == Kind::kObject; }
-  // Returns the first member with that name; nullptr if there is none or this is not an object.
+  // Returns the value of the first member with this name. Returns nullptr if there is no such member, or if this value
+  // is not an object.
   const Json* Find(std::string_view name) const;
 };
 
-// The parser calls a ConsumeObject for each complete object. `where` is the path to the object, with one string for
-// each level: a member name, or "" for an array element. If the callback returns true, the parser does not add the
-// object to the value that contains it.
+// The parser calls a ConsumeObject when it reaches the end of an object. `where` has one string for each object or
+// array that contains this object, from the outermost to the innermost: the name of a member, or "" for an array
+// element. If the callback returns true, the parser does not add the object to the value that contains it.
 using ConsumeObject = std::function<bool(std::span<const std::string> where, const Json& object)>;
 // Parse a text. Return false if the text is not JSON, or is nested more deeply than kMaxNested (json.cc) allows.
 // consume may be nullptr.

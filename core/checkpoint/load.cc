@@ -19,9 +19,9 @@
 namespace shampoo {
 namespace {
 
-// Restores the states of the optimizers after a failed load. A state for which is_initial() was true before the load is
-// initialized again. The other states are copied before the load if their total size is small; otherwise they cannot be
-// restored.
+// Restores the states of the optimizers after a failed load. If is_initial() of an optimizer was true before the load,
+// its states are initialized again. The states of the other optimizers are copied before the load if their total size
+// is small; otherwise they cannot be restored.
 class StateBackup {
  public:
   explicit StateBackup(std::span<OptimizerState* const> optimizers) : optimizers_(optimizers) {
@@ -106,8 +106,9 @@ class Load {
       reader_ = std::make_unique<StatesReader>(index_);
       return backup->Keep();
     })));
-    // If Restore() may fail on any rank, every rank checks its files before any rank writes a state. Without this
-    // check, a rank could find an error after another rank has overwritten a state that cannot be restored.
+    // If Restore() may fail on any rank, every rank checks the files that it loads before any rank writes a state.
+    // Without this check, a rank could find an error after another rank has overwritten a state that cannot be
+    // restored.
     const int64_t own_needs = backup->NeedsCheckFirst() ? 1 : 0;
     std::vector<int64_t> needs;
     SHAMPOO_RETURN_IF_ERROR(ranks_.AllGatherInts({&own_needs, 1}, &needs));
@@ -233,7 +234,7 @@ class Load {
     return {};
   }
 
-  // Clears the snapshots of blocks that were saved with root_async 0.
+  // Clears the snapshots of blocks that were saved with root_async=0.
   Status ClearSnapshots() {
     for (const Matching::Direct& direct : matching_->direct()) {
       for (const StateEntry* state : direct.states) {
@@ -295,7 +296,7 @@ class Load {
     const int64_t reset = matching_->reset_blocks();
     if (reset > 0) {
       LogText(LogLevel::kWarning, [&] {
-        return Cat("on_block_mismatch is reset: the checkpoint does not have ", reset, " of ",
+        return Cat("on_block_mismatch=reset: the checkpoint does not have ", reset, " of ",
                    reset + static_cast<int64_t>(matching_->direct().size()),
                    " blocks of this rank; their factor matrices, and their moments if these are in eigenbases, are "
                    "initialized again");
@@ -318,7 +319,7 @@ class Load {
   std::unique_ptr<Matching> matching_;
   std::unique_ptr<StatesReader> reader_;
   std::unique_ptr<Progress> progress_;
-  std::vector<char> copy_;  // buffer for states in device memory
+  std::vector<char> copy_;  // host copy of a state that is in device memory
 };
 
 }  // namespace

@@ -7,9 +7,10 @@
 
 namespace shampoo {
 
-// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged, with one exception. Before the load
-// writes, it copies the states that earlier steps or loads have changed, but only if these states are small. If they
-// were not copied and the load fails after it has begun to write, their optimizers cannot step until a load succeeds.
+// Loads a checkpoint. Collective. A failed load leaves the optimizers unchanged, with one exception. Before a load
+// writes, it copies the states of all optimizers that are not newly created, but only if these states are small in
+// total. If it made no copies and fails after it has begun to write, these optimizers cannot step until another load
+// succeeds.
 Status LoadCheckpoint(const CheckpointCall& call);
 
 }  // namespace shampoo

@@ -16,7 +16,7 @@ namespace {
 
 constexpr size_t kMaxNamed = 4;  // the largest number of names in an error
 
-// Returns a text such as: "a", "b", "c", "d" and 3 more
+// Returns a string such as: "a", "b", "c", "d" and 3 more
 std::string Named(const std::vector<std::string>& names) {
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), kMaxNamed); ++i) text += Cat(i > 0 ? ", " : "", "\"", names[i], "\"");
@@ -77,7 +77,7 @@ Status CheckDirectionMoment(const StoredParam& param, const StoredGroup& stored,
   const std::string saved = ValueIn(stored, "second_moment");
   const std::string here = ValueIn(own, "second_moment");
   if (saved == here) return {};
-  return Invalid("parameter \"", param.name, "\" was saved with second_moment ", saved, ", but second_moment is ", here,
+  return Invalid("parameter \"", param.name, "\" was saved with second_moment=", saved, ", but second_moment is ", here,
                  " in this optimizer; set second_moment to its saved value");
 }
 
@@ -161,7 +161,8 @@ Status Matching::MatchParams(const CheckpointIndex& index) {
                  "; parameters are matched by name, so use the names that they were saved with");
 }
 
-// Finds the step counter of a group: the step at which all its parameters were saved.
+// Finds the saved step counter of a group of an optimizer. Fails if the parameters of the group were saved at different
+// steps.
 Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimizer, int group) {
   const PlanData& plan = optimizer->plan();
   int first_param = -1;
@@ -192,32 +193,33 @@ Status Matching::MatchGroup(const CheckpointIndex& index, OptimizerState* optimi
   return {};
 }
 
-// Compares the hyper-parameters of a group with saved ones. The optimizer keeps its own values. A difference that
-// changes the meaning of a state is an error; other differences are warnings.
+// Compares the hyper-parameters of a group with those of a saved group. The optimizer keeps its own values. A
+// difference that changes the meaning of a state is an error; other differences are warnings.
 Status Matching::CompareConfigs(const OptimizerState& optimizer, int group, const StoredGroup& stored) {
   const StoredGroup own = DescribeHyperParameters(optimizer, group);
   const std::string method = ValueIn(own, "method");
-  // Checkpoints without this key are from versions whose only method was Shampoo.
+  // Checkpoints without the key method are from versions whose only method was Shampoo.
   const std::string* const stored_method = stored.Value("method");
   const std::string saved_method = stored_method != nullptr ? *stored_method : NameOf(Method::kShampoo);
   if (method != saved_method) {
-    return Invalid("group ", group, ": method is ", method, ", but parameters of the group were saved with method ",
-                   saved_method, ": the states of these methods are not compatible; set method to ", saved_method,
+    return Invalid("group ", group, ": method is ", method,
+                   ", but parameters of the group were saved with method=", saved_method,
+                   ": the states of these methods are not compatible; set method=", saved_method,
                    " for these parameters, or do not load the checkpoint");
   }
   const std::string grafting = ValueIn(own, "grafting");
   const std::string saved_grafting = ValueIn(stored, "grafting");
   if (grafting != saved_grafting && GraftingHasMoment(grafting) && GraftingHasMoment(saved_grafting)) {
     return Invalid("group ", group, ": grafting is ", grafting,
-                   ", but parameters of the group were saved with grafting ", saved_grafting,
-                   ": the states of these methods are not compatible; set grafting to ", saved_grafting,
+                   ", but parameters of the group were saved with grafting=", saved_grafting,
+                   ": the states of these methods are not compatible; set grafting=", saved_grafting,
                    " for these parameters");
   }
   std::string differ;
   for (const auto& [key, value] : own.config) {
     const std::string* const saved = stored.Value(key);
     if (saved != nullptr && *saved != value)
-      differ += Cat(differ.empty() ? "" : ", ", key, " ", value, " (", *saved, ")");
+      differ += Cat(differ.empty() ? "" : ", ", key, "=", value, " (", *saved, ")");
   }
   if (!differ.empty()) {
     warnings_.push_back(
@@ -273,7 +275,7 @@ Status Matching::MatchBlocks(const CheckpointIndex& index, OptimizerState* optim
       "the checkpoint does not have ", missing.size(), " of ", blocks.size(), " blocks of this rank: ", Named(missing),
       ". Set max_preconditioner_dim, use_merge_dims, merge_min_dim, skip_dim_size, precondition_1d and route, and the "
       "shards, roles, stack_dims and row_splits of the parameters, to their values in the run that saved the "
-      "checkpoint. Or set on_block_mismatch to reset, which initializes the factor matrices of these blocks again, and "
+      "checkpoint. Or set on_block_mismatch=reset, which initializes the factor matrices of these blocks again, and "
       "their moments if these are in eigenbases");
 }
 
@@ -312,7 +314,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
   for (const StateEntry* state : own.states) {
     if (is_resharded && !IsConverted(*state)) continue;
     const StoredEntry* const entry = stored.Find(state->state());
-    // If there is no snapshot step either, the block was saved with root_async 0, so it has no snapshots.
+    // If the state kSnapshotStep is missing, too, the block was saved with root_async=0, so it has no snapshots.
     if (entry == nullptr && state->is_snapshot() && stored.Find(kSnapshotStep) == nullptr) continue;
     if (entry == nullptr && own_block.is_routed && state->state() == "second_moment") {
       return Invalid("the checkpoint has no state \"second_moment\" of parameter \"", param.name,
@@ -321,7 +323,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
     }
     if (const char* const key = KeyOf(own_block, state->state()); entry == nullptr && key != nullptr) {
       return Invalid("the checkpoint has no state \"", state->state(), "\" of parameter \"", param.name,
-                     "\": the parameter was saved with ", key, " ",
+                     "\": the parameter was saved with ", key, "=",
                      ValueIn(index.groups[static_cast<size_t>(param.group)], key), ", but ", key, " is ",
                      ValueIn(DescribeHyperParameters(optimizer, own_block.group), key), " in this optimizer; set ", key,
                      " to its saved value");
@@ -344,7 +346,7 @@ Status Matching::CheckStates(const CheckpointIndex& index, const OptimizerState&
       const char* const key = DtypeKeyOf(*state);
       return Invalid("state \"", state->key, "\" is ", NameOf(state->dtype), " in this optimizer and ",
                      NameOf(entry->dtype), " in the checkpoint: set ",
-                     key == nullptr ? "" : Cat(key, " to ", NameOf(entry->dtype), ", or set "),
+                     key == nullptr ? "" : Cat(key, "=", NameOf(entry->dtype), ", or set "),
                      "computation_dtype to the dtype in which the saved optimizer computed");
     }
   }
@@ -373,7 +375,7 @@ Status Matching::AddResharded(const CheckpointIndex& index, OptimizerState* opti
     const StoredBlock* const source = found->second;
     const DenseRange range = Within(source->place, first, last + 1 - first);
     if (range.begin == range.end) continue;
-    // Blocks of one parameter can have different states, so a source is checked again for each block that loads it.
+    // Blocks of one parameter can have different states, so a source is checked for each block that loads from it.
     SHAMPOO_RETURN_IF_ERROR(CheckStates(index, *optimizer, own, *source, true));
     if (!sources_.insert(source).second) continue;
     CountUnused(*optimizer, own, *source);

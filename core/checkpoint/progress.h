@@ -11,14 +11,16 @@
 
 namespace shampoo {
 
-// Logs the progress of a save or a load, at most once in two seconds.
+// Logs the progress of a save or a load, at most once every two seconds.
 class Progress {
  public:
   using Clock = std::chrono::steady_clock;
 
-  // what: the start of the messages, such as "saving". bytes: the total number of bytes. now: only tests pass it.
+  // what: the start of the messages, such as "saving". bytes: the number of bytes to save or load. now: only tests pass
+  // this argument.
   Progress(const char* what, int64_t bytes, Clock::time_point now = Clock::now())
       : what_(what), bytes_(bytes), last_logged_(now) {}
+  // Call after `bytes` more bytes have been saved or loaded.
   void Add(int64_t bytes, Clock::time_point now = Clock::now()) {
     done_ += bytes;
     if (now - last_logged_ < std::chrono::seconds(2)) return;

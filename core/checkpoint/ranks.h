@@ -29,19 +29,21 @@ class Ranks {
   virtual Status Agree(const Status& own) const = 0;
   // Sets *number, on every rank, to the value of `own` on rank 0.
   virtual Status BroadcastFromFirst(int64_t own, int64_t* number) const = 0;
-  // Gathers the same number of integers from every rank. The caller must check the integers before using them as sizes
-  // or counts.
+  // Gathers the same number of integers from every rank. The integers of rank r begin at (*numbers)[r * own.size()].
+  // The caller must check the integers before using them as sizes or counts.
   virtual Status AllGatherInts(std::span<const int64_t> own, std::vector<int64_t>* numbers) const = 0;
   // Sends texts, such as descriptions of blocks, from all ranks to rank 0, in one or more exchanges. make(i) returns
-  // text i of this rank, where i is below `count`, and may be called several times. Rank 0 calls take(rank, text) for
-  // every text. The texts of one rank arrive in order. If make or take fails on this rank while texts are sent, *own
-  // receives the first error, and this rank still joins all exchanges, because the other ranks wait for it.
+  // text i of this rank, where i is below `count`. make may be called several times with the same i. Rank 0 calls
+  // take(rank, text) for every text. The texts of one rank arrive in order. If make or take fails on this rank while
+  // texts are sent, Collect() sets *own to the first error. While *own is an error, this rank calls neither make nor
+  // take, but still joins all exchanges, because the other ranks wait for it.
   using Make = std::function<std::string(size_t i)>;
   using Take = std::function<void(int rank, std::string text)>;
   virtual Status Collect(size_t count, const Make& make, const Take& take, Status* own) const = 0;
 
   // CheckReceived() fails if a number that a rank sent is not in [least, most]. CheckAllReceived() makes this check for
-  // one number of each rank. Neither function is collective: the caller must pass the status to Agree().
+  // one number of each rank (of_ranks[rank]); `what` is Received::what. Neither function is collective: the caller must
+  // pass the status to Agree().
   virtual Status CheckReceived(const Received& received, int64_t least, int64_t most) const = 0;
   Status CheckAllReceived(const char* what, std::span<const int64_t> of_ranks, int64_t least, int64_t most) const;
 };

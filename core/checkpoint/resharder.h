@@ -19,16 +19,18 @@ class Resharder {
   Status Load(const CheckpointIndex& index, const Matching::ReshardedParam& resharded);
 
  private:
+  // A state of a block, and the place of the block in the parameter.
   struct Target {
     BlockPlace place;
     const StateEntry* state;
   };
+  // Loads elements [first, first + count) of the flattened parameter. All targets have the same kind of state.
   Status LoadWindow(const Matching::ReshardedParam& resharded, const std::vector<Target>& targets, int64_t first,
                     int64_t count);
 
   StatesReader* reader_;
   std::vector<char> window_;
-  std::vector<char> copy_;  // buffer for states in device memory
+  std::vector<char> copy_;  // host copy of a state that is in device memory
 };
 
 }  // namespace shampoo

@@ -15,7 +15,7 @@ namespace shampoo {
 
 // The safetensors format:
 //   8 bytes: the length of the header in bytes, little-endian
-//   the header: JSON with the name, dtype, shape and place of each tensor
+//   the header: JSON with the name, dtype, shape and position of each tensor
 //   the elements of the tensors, without gaps
 
 // One tensor. Its bytes are [begin, end), counted from the end of the header.
@@ -29,7 +29,8 @@ struct TensorSpec {
 
 inline constexpr int64_t kSafetensorsLengthBytes = 8;
 
-// Convert between dtypes and their names in the format, such as "F32".
+// Convert between dtypes and their names in the format, such as "F32". DtypeFromSafetensors() returns false if `name`
+// is not the name of a Dtype.
 const char* SafetensorsName(Dtype dtype);
 bool DtypeFromSafetensors(std::string_view name, Dtype* dtype);
 

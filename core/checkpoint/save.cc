@@ -66,7 +66,7 @@ class Save {
     std::vector<FoundCheckpoint> found;
     SHAMPOO_RETURN_IF_ERROR(FindCheckpoints(call_.directory, &found));
     number_ = found.empty() ? 1 : found.front().number + 1;
-    // Saves that were killed leave incomplete checkpoints. This save may need their disk space.
+    // A save whose process was killed leaves an incomplete checkpoint. The new save may need its disk space.
     for (const FoundCheckpoint& checkpoint : found) {
       if (!checkpoint.complete) SHAMPOO_RETURN_IF_ERROR(RemoveCheckpoint(call_.directory, checkpoint));
     }
@@ -98,8 +98,8 @@ class Save {
     return status;
   }
 
-  // Collects descriptions from all ranks, and writes them to the index on rank 0. Collective: the ranks send their
-  // descriptions even if rank 0 cannot write.
+  // Collects the descriptions of groups, parameters, files and blocks from all ranks. Rank 0 writes them to the index.
+  // Collective: the ranks send their descriptions even if rank 0 cannot write.
   Status WriteIndex(const std::vector<StoredFile>& files) {
     IndexWriter index;
     Descriptions merged;

@@ -12,15 +12,15 @@
 namespace shampoo {
 namespace {
 
-// The largest number of bytes that are read at once (a piece). A piece is small enough to be still in the cache when it
-// is hashed and unpacked, and large enough for a row of any factor matrix.
+// The largest number of bytes that one call of ReadPiece() reads. A piece is small enough to be still in the cache when
+// it is hashed and unpacked, and large enough for a row of any factor matrix.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kPieceBytes);
 // The number of bytes that the operating system is asked to read ahead.
 constexpr int64_t kAheadBytes = int64_t{8} << 20;
 // Limits of the files that stay open: the number of files, and the total number of their tensors, whose names take
-// memory. Before a file is opened, other files are closed until at most kMaxTensors / 2 tensors remain, because the new
-// file may have as many (StatesWriter::Limits::entries).
+// memory. Before a file is opened, other files are closed until the open files have at most kMaxTensors / 2 tensors,
+// because the new file may have kMaxTensors / 2 tensors, too (StatesWriter::Limits::entries).
 constexpr size_t kMaxOpen = 64;
 constexpr size_t kMaxTensors = 1 << 15;
 

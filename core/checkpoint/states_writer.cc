@@ -13,8 +13,8 @@
 namespace shampoo {
 namespace {
 
-// The size of the buffer. It is large enough for a row of the largest factor matrix, and small enough that packed data
-// is still in the cache when it is hashed and written.
+// The size of StatesWriter::buffer_. The buffer is large enough for a row of the largest factor matrix, and small
+// enough that packed data is still in the cache when it is hashed and written.
 constexpr size_t kBufferBytes = size_t{1} << 20;
 static_assert(static_cast<size_t>(kLargestBlockDim) * sizeof(double) <= kBufferBytes);
 
@@ -136,7 +136,7 @@ Status StatesWriter::WriteFile(std::span<BlockToSave> blocks, Progress* progress
   begun_.push_back({path, path + kTemporary});
   SHAMPOO_RETURN_IF_ERROR(File::Create(begun_.back().temporary, &file));
   Appender appender(&file, &buffer_, progress);
-  std::vector<char> copy;  // buffer for states in device memory
+  std::vector<char> copy;  // host copy of a state that is in device memory
   SHAMPOO_RETURN_IF_ERROR(appender.Append(start.data(), start.size()));
   for (BlockToSave& block : blocks) {
     block.stored.file = static_cast<int>(files_.size());

@@ -20,7 +20,7 @@ namespace shampoo {
 struct BlockToSave {
   const OptimizerState* optimizer = nullptr;
   std::vector<const StateEntry*> entries;
-  std::string param;
+  std::string param;   // name of the parameter
   StoredBlock stored;  // StatesWriter sets stored.file and stored.entries
 
   int64_t bytes() const;
@@ -33,10 +33,12 @@ class StatesWriter {
   struct Limits {
     int64_t bytes = (int64_t{4} << 30) - (int64_t{64} << 20);  // 4 GiB minus 64 MiB for the header
     size_t entries = 1 << 14;                                  // limits the header, which a load reads as a whole
-    // Total bytes of StoredBlock::key in the names of all tensors. JSON escapes can make these bytes six times as many.
+    // The name of each tensor begins with StoredBlock::key. name_bytes limits the total length of these
+    // keys. JSON escapes can make the keys six times as long in the header.
     size_t name_bytes = size_t{8} << 20;
   };
 
+  // number: the number of the checkpoint.
   StatesWriter(std::string directory, int64_t number, int rank, int world, const Limits& limits);
   Status Write(std::vector<BlockToSave>* blocks, Progress* progress);
   const std::vector<StoredFile>& files() const { return files_; }
@@ -51,12 +53,12 @@ class StatesWriter {
   int rank_, world_;
   Limits limits_;
   std::vector<char> buffer_;
-  // The paths of the files that were begun. Stored for Undo(), which must not allocate memory.
+  // The final and the temporary path of a file. They are stored for Undo(), which must not allocate memory.
   struct Begun {
     std::string path, temporary;
   };
-  std::vector<Begun> begun_;
-  std::vector<StoredFile> files_;
+  std::vector<Begun> begun_;       // all files that WriteFile() has begun to write
+  std::vector<StoredFile> files_;  // the complete files
 };
 
 // Returns the description of a state for the header of a safetensors file. Its `begin` is 0: the caller moves `begin`

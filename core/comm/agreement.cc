@@ -20,22 +20,23 @@ uint64_t HashOfLines(std::span<const std::string> lines) {
   return hash;
 }
 
-// Returns the lowest rank whose number differs from the number of rank 0, or 0 if there is none.
-size_t FirstThatDiffers(const std::vector<int64_t>& numbers) {
-  for (size_t rank = 1; rank < numbers.size(); ++rank) {
-    if (numbers[rank] != numbers[0]) return rank;
+// values: by rank. Returns the lowest rank whose value differs from that of rank 0, or 0 if all values are equal.
+size_t FirstThatDiffers(const std::vector<int64_t>& values) {
+  for (size_t rank = 1; rank < values.size(); ++rank) {
+    if (values[rank] != values[0]) return rank;
   }
   return 0;
 }
 
-// Returns the lowest rank whose last gathered integer is not 0, or the number of ranks if there is none.
+// Returns the lowest rank that sent an integer other than 0 in the last AllGatherInt(). Returns the number of ranks if
+// all integers are 0.
 int FirstNotZero(const Communicator& comm) {
   int rank = 0;
   while (rank < comm.world() && comm.GatheredInt(rank) == 0) ++rank;
   return rank;
 }
 
-// Fails, and aborts the communicator, unless the integers that were gathered last are status codes.
+// Fails, and aborts the communicator, unless all integers of the last AllGatherInt() are status codes.
 Status CheckCodesOrAbort(Communicator* comm) {
   for (int rank = 0; rank < comm->world(); ++rank) {
     SHAMPOO_RETURN_IF_ERROR(CheckCodeOrAbort(comm, rank, comm->GatheredInt(rank)));

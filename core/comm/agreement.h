@@ -10,8 +10,8 @@
 
 namespace shampoo {
 
-// Part of the message of an error that is found before anything is written. FetchErrorOfReplicas() in
-// replica_inputs.cc removes this part if another rank has begun to write.
+// Part of the error message of a step that fails before it has written anything. FetchErrorOfReplicas() in
+// core/step/replica_inputs.cc removes this part if another rank has begun to write.
 inline constexpr char kNothingChanged[] = "; the step has changed nothing";
 
 // Functions with which ranks agree on an error, so that all ranks fail together. Most of these functions allocate
@@ -42,9 +42,9 @@ Status AllGatherInts(Communicator* comm, std::span<const int64_t> own, std::vect
 // The first integer that is not the same on all ranks, and a rank whose integer differs from the most frequent value.
 struct Difference {
   bool found = false;
-  size_t index = 0;
-  int rank = 0;
-  int64_t value = 0;
+  size_t index = 0;    // the index of the integer among the integers of one rank
+  int rank = 0;        // the lowest rank whose integer is not `usual`
+  int64_t value = 0;   // the integer of `rank`
   int64_t usual = 0;   // the most frequent value
   int usual_rank = 0;  // the lowest rank that has the most frequent value
 };

@@ -98,8 +98,8 @@ void Communicator::Abort(const Status& error) {
 }
 
 Status Communicator::CollectiveError(const char* what, int32_t error, bool captured, const std::string& size) {
-  // A function that waits for the stream fails during a capture, before it has exchanged anything. The communicator
-  // still works outside of a capture.
+  // A caller's function that waits for the stream fails during a capture, before it has exchanged anything. The
+  // communicator still works outside of a capture.
   if (captured) {
     return WrongState(
         rank_name_, " ", ops_.rank, ": ", what, " of the communicator returned ", error,

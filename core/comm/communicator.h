@@ -77,8 +77,8 @@ class Communicator {
   // is logged first, because the abort function may end the process.
   void Abort(const Status& error);
 
-  // Sets the device memory through which host buffers are exchanged, and returns the previous one; see StagingScope.
-  // The new memory is not used if the communicator takes host memory.
+  // Sets the Staging through which host buffers are exchanged, or none if `staging` is nullptr. Returns the previous
+  // Staging; see StagingScope. A Staging is used only if takes_device_memory().
   Staging* SetStaging(Staging* staging) { return std::exchange(staging_, staging); }
 
   // Makes an all-gather in place. buffer: world() segments of segment_bytes each. The caller fills only this rank's
@@ -93,7 +93,7 @@ class Communicator {
   // Gathers an integer from every rank. Without staging, this function allocates nothing, so that a rank that is out of
   // memory can report its error. With staging, it allocates device memory if no earlier exchange was as large.
   Status AllGatherInt(int64_t own);
-  // Returns what a rank sent in the last AllGatherInt().
+  // Returns the integer that a rank sent in the last AllGatherInt().
   int64_t GatheredInt(int rank) const { return gathered_ints_[static_cast<size_t>(rank) * kIntStride]; }
 
   bool has_all_to_all() const { return ops_.all_to_all != nullptr; }
@@ -104,6 +104,7 @@ class Communicator {
     return AllToAllInStream(send, send_bytes, recv, recv_bytes, nullptr);
   }
   // Makes an all-to-all in the order of a stream. send and recv must be memory of the kind that the communicator takes.
+  // captured: as for GatherInStream().
   Status AllToAllInStream(const void* send, std::span<const size_t> send_bytes, void* recv,
                           std::span<const size_t> recv_bytes, void* stream, bool captured = false);
 
@@ -124,8 +125,8 @@ class Communicator {
   const char* rank_name_ = "rank";
   int32_t next_optimizer_id_ = 0;
   bool failed_ = false;
-  bool reported_ = false;
-  std::vector<int64_t> gathered_ints_;
+  bool reported_ = false;               // whether this rank does not need to report a failure any more
+  std::vector<int64_t> gathered_ints_;  // the integer of rank r is at r * kIntStride
   Staging* staging_ = nullptr;
 };
 

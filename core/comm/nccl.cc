@@ -21,7 +21,7 @@ struct Closer {
 };
 using Library = std::unique_ptr<void, Closer>;
 
-// The NCCL functions that are used, and the communicator that they are called with.
+// The functions of NCCL that this file calls, and the communicator that it passes to them.
 struct Nccl {
   Library library;  // keeps the library loaded even if the program closes it
   void* comm = nullptr;
@@ -31,7 +31,7 @@ struct Nccl {
   int (*comm_user_rank)(void* comm, int* rank) = nullptr;
   int (*get_async_error)(void* comm, int* error) = nullptr;
   const char* (*get_error_string)(int result) = nullptr;
-  // The all-to-all needs these four functions. ncclSend and ncclRecv exist since NCCL 2.7.
+  // AllToAll() needs these four functions. ncclSend and ncclRecv have existed since NCCL 2.7.
   int (*send)(const void* send, size_t count, int datatype, int peer, void* comm, void* stream) = nullptr;
   int (*recv)(void* recv, size_t count, int datatype, int peer, void* comm, void* stream) = nullptr;
   int (*group_start)() = nullptr;
@@ -41,8 +41,8 @@ struct Nccl {
   }
 };
 
-// Waits until NCCL has enqueued the work of a call in the stream, and returns the final result of the call. A call with
-// a non-blocking communicator may return kInProgress before that.
+// Waits until NCCL has enqueued the work of a call in the stream, and returns the final result of the call. If the
+// communicator is non-blocking, the call itself may return kInProgress before NCCL has enqueued the work.
 int32_t Finish(const Nccl& nccl, int result) {
   while (result == kInProgress) {
     std::this_thread::yield();

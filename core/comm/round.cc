@@ -14,7 +14,7 @@ namespace {
 int64_t OptimizerOf(int64_t place) { return place >> 32; }
 int64_t RoundOf(int64_t place) { return place & 0xffffffff; }
 
-// Returns the priority of a rank's failure: all ranks return the failure with the largest number. A failed collective
+// Returns the priority of a rank's failure: all ranks return the failure with the highest priority. A failed collective
 // comes first: the rank on which the collective failed joins only this round and the exchange of messages after it, so
 // this round must report the failure to all ranks. A forwarded failure comes last, because its report has the least
 // detail.
@@ -97,7 +97,7 @@ RoundFailure Rounds::FindFailure() const {
 Status Rounds::FetchError(const RoundFailure& failure, const std::string& own_text) {
   SHAMPOO_RETURN_IF_ERROR(GatherTexts(comm_.get(), own_text, texts_));
   std::string text = TextIn(texts_, failure.rank);
-  // The text of a failed collective already names the rank on which the collective failed.
+  // The message of a failed collective already names the rank on which the collective failed.
   if (failure.code == Code::kComm && !text.empty()) return comm_->FailTogether(Status(failure.code, std::move(text)));
   Status error(failure.code, FailureText(*comm_, failure.rank, text));
   return failure.code == Code::kComm ? comm_->FailTogether(std::move(error)) : std::move(error);

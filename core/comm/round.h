@@ -17,11 +17,12 @@ namespace shampoo {
 
 // How ranks agree on errors in a step (docs/adr/0022-one-round-protocol.md).
 //
-// A step makes a fixed sequence of rounds over each communicator. In a round, except that of GatherCodes(), every rank
-// sends a RoundHeader in front of its payload. From the headers, every rank sees whether any rank has failed or is at
-// another round.
+// A round is an exchange between the ranks of a communicator. A step makes a fixed sequence of rounds over each
+// communicator. In each round, every rank sends a RoundHeader in front of its payload; GatherCodes() describes the only
+// exception. From the headers, every rank sees whether any rank has failed or is at another round.
 //
-// A rank whose own checks fail still joins the round, and reports its error in its header:
+// A rank whose own checks fail still joins the round, and reports the code of its error in its header. All ranks then
+// exchange their error messages ("texts"):
 //
 //   rank A              rank B (check fails)
 //   round 0 ----------- round 0                codes in the headers: {0, code}
@@ -59,11 +60,11 @@ class Rounds {
   Communicator* comm() const { return comm_.get(); }
   int32_t optimizer() const { return optimizer_; }
   Status PriorFailure() const { return comm_->PriorFailure(); }
-  // Returns this rank's header for a round.
+  // Returns this rank's header for a round. round: the number of the round within the step. own: the status to report.
   RoundHeader HeaderFor(int64_t round, const Status& own, uint32_t flags) const;
 
-  // Copies and checks the headers of all ranks; header_at(rank) returns the address of a rank's header. Fails on all
-  // ranks if one of them is at another round.
+  // Copies and checks the headers that all ranks have sent. header_at(rank) returns the address of a rank's header.
+  // own: the header that this rank has sent. Fails on all ranks if a rank is at another round.
   template <typename HeaderAt>
   Status Receive(const RoundHeader& own, HeaderAt&& header_at) {
     for (int rank = 0; rank < comm_->world(); ++rank) {
@@ -75,22 +76,23 @@ class Rounds {
   // round cannot detect a rank that is at another round.
   Status GatherCodes(const Status& own, uint32_t flags);
 
-  // The headers that were received last.
+  // Returns the header that a rank sent in the last round.
   const RoundHeader& header(int rank) const { return headers_[static_cast<size_t>(rank)]; }
-  // Returns the bits that any rank set in its flags.
+  // Returns the bits that any rank set in its flags in the last round.
   uint32_t AnyFlags() const;
-  // Returns whether all ranks set kExports.
+  // Returns whether all ranks set the flag kExports in the last round.
   bool AllExport() const;
   // Returns the failure whose error all ranks return. A failed collective has priority over other failures. A
   // forwarded failure, with which a rank only reports the failure of another rank, comes last. Among failures of the
   // same priority, the failure of the lowest rank is returned.
   RoundFailure FindFailure() const;
   // Gathers the error messages of all ranks and returns the error that all ranks return. Collective. Makes one
-  // all-gather. Before it, the function allocates nothing, so a rank that is out of memory can take part.
+  // all-gather. The function allocates nothing before the all-gather, so a rank that is out of memory can take part.
+  // own_text: this rank's error message; "" if this rank has not failed.
   Status FetchError(const RoundFailure& failure, const std::string& own_text);
 
-  // Calls the caller's function join(), which joins a round only to report a failure. After a failed collective, join()
-  // is called at most once.
+  // Calls join(), a function of the caller that joins a round to report a failure of this rank. After a failed
+  // collective, all calls of Report() together call join() at most once.
   template <typename Join>
   void Report(Join&& join) {
     if (comm_->failed() && !comm_->TakeFailureToReport()) return;

@@ -12,15 +12,16 @@
 
 namespace shampoo {
 
-// The header of a replica's segment in the exchange of updates.
+// The header of a replica's segment in the exchange of updates. On the CPU, the fields from `step` to `parameters` are
+// 0 in all buckets after the first, and if the rank has failed.
 struct SegmentHeader {
   RoundHeader round;
   // In a step on a device: the largest step counter of the groups that make the step, after this step. In a step on the
   // CPU and in an export: the largest step counter of all groups, before the call.
   int64_t step;
   uint64_t inputs;            // hash of ReplicaInputs (see replica_inputs.h)
-  uint64_t hyper_parameters;  // HyperParameters::Hash()
-  uint64_t parameters;        // hash of the parameters, if the step compares them (key verify_replicas)
+  uint64_t hyper_parameters;  // hash of the hyper-parameters; on the CPU: HyperParameters::Hash()
+  uint64_t parameters;        // hash of the parameters; 0 if the step does not compare them (key verify_replicas)
   int64_t failing_root;       // index of a factor matrix whose root failed too often, or -1 (RootLedger::failing_root)
   int64_t unused;
 
@@ -33,7 +34,7 @@ static_assert(sizeof(SegmentHeader) == kSegmentHeaderBytes);
 //   - a byte for each parameter: a GradientOnShard (see core/rules/rank_difference.h)
 struct ShardHeader {
   RoundHeader round;
-  uint64_t hyper_parameters;  // HyperParameters::Hash()
+  uint64_t hyper_parameters;  // hash of the hyper-parameters; on the CPU: HyperParameters::Hash()
 };
 
 // Returns the size in bytes of a ShardHeader and the rest of its segment.

@@ -11,7 +11,7 @@
 namespace shampoo {
 namespace {
 
-// A name of an option in other optimizers. keys: what to use instead, as in the error message.
+// The name of an option in other optimizers. keys: the keys to use instead, in the words of the error message.
 struct Alias {
   std::string_view name;
   const char* keys;
@@ -65,7 +65,7 @@ constexpr Alias kAliases[] = {
     {"num_threads", "threads"},
 };
 
-// An option of other optimizers for which there is no key.
+// An option of other optimizers that no key replaces. advice: the end of the error message.
 struct AbsentOption {
   std::string_view name;
   const char* advice;
@@ -87,7 +87,7 @@ Status UnknownKey(std::string_view name) {
   for (const Key& key : Keys()) nearest.Consider(key.name);
   return Invalid("there is no key \"", name, "\"",
                  nearest.found() == nullptr ? ";" : Cat(": did you mean ", nearest.found(), "?"),
-                 " shampoo_config_describe_key lists all keys, as does docs/keys.md");
+                 " docs/keys.md lists all keys");
 }
 
 }  // namespace
@@ -129,8 +129,9 @@ Status Config::Set(const char* name, Make&& make) {
   SHAMPOO_RETURN_IF_ERROR(make(*key, &value));
   const bool is_preset = key == FindKey("preset");
   if (is_preset && IsSet(*key) && ValueOf(*key).text != value.text) {
-    return Invalid("key preset: the value ", value.text, " is not allowed, because this config already has the preset ",
-                   ValueOf(*key).text, ": expected one preset per config; make a new config for another preset");
+    return Invalid("key preset: the value ", value.text,
+                   " is not allowed, because this config already has preset=", ValueOf(*key).text,
+                   ": expected one preset per config; make a new config for another preset");
   }
   values_[static_cast<size_t>(IndexOf(*key))] = std::move(value);
   sources_[static_cast<size_t>(IndexOf(*key))] = Source::kOwn;

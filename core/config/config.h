@@ -29,6 +29,7 @@ class Config {
   // that the method does not read, instead of failing.
   void MarkInherited();
 
+  // Returns whether the user has set the key, in this config or in the config that this one was copied from.
   bool IsSet(const Key& key) const { return SourceOf(key) != Source::kDefault; }
   // Returns whether the user has set the key in this config. A value copied from another config does not count.
   bool IsOwn(const Key& key) const { return SourceOf(key) == Source::kOwn; }

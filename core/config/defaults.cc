@@ -7,9 +7,9 @@
 namespace shampoo {
 namespace {
 
-// The defaults of the authors of SOAP and KL-Shampoo, with two exceptions. Blocks are smaller, because the
+// The defaults in the code of the authors of SOAP and KL-Shampoo, with two exceptions. Blocks are smaller, because the
 // eigendecomposition of a 4096 x 4096 matrix takes seconds on a CPU. The learning rate of KL-Shampoo differs, because
-// kl_init=auto changes the length of the steps. The default of epsilon is in resolve.cc.
+// kl_init=auto changes the length of the steps. resolve.cc sets the default of epsilon.
 constexpr Default kSoapDefaults[] = {{"lr", "0.003"},
                                      {"grafting", "none"},
                                      {"beta1", "0.95"},

@@ -27,8 +27,8 @@ std::span<const Preset> Presets();  // in the order of the choices of the key `p
 // Returns those defaults of a method that differ from the table of keys.
 std::span<const Default> DefaultsOf(Method method);
 
-// Returns the default of a key with a method: the default of the preset if the preset is for this method and contains
-// the key, otherwise the default of the method, otherwise the default in the table of keys.
+// Returns the default of a key for a preset and a method: the default of the preset if the preset is for this method
+// and contains the key, otherwise the default of the method, otherwise the default in the table of keys.
 const char* DefaultText(const Key& key, const Preset& preset, Method method);
 
 }  // namespace shampoo

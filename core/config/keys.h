@@ -16,9 +16,10 @@
 namespace shampoo {
 
 enum class KeyType { kF64, kI64, kBool, kChoice, kDtype, kList, kText };
+// Whether a key has one value for the whole optimizer or one for each group.
 enum class Scope { kOptimizer = 0, kGroup = 1 };
 
-// A set of methods: bit m says whether the method with number m is in the set.
+// A set of methods. Bit m is set if the set contains the Method whose value is m.
 using MethodSet = uint32_t;
 template <typename... Methods>
 constexpr MethodSet SetOf(Methods... methods) {
@@ -38,13 +39,15 @@ struct Key {
   const char* off_text = nullptr;   // a value that may be set although the method does not read the key
   bool for_replay = false;          // exists only to reproduce other implementations
 
-  // The range of a number. NaN and infinity are outside of every range.
+  // The range of a number. least_open: `least` is not in the range. most_open: `most` is not in the range. NaN and
+  // infinity are outside of every range.
   double least = -std::numeric_limits<double>::max();
   double most = std::numeric_limits<double>::max();
   bool least_open = false;
   bool most_open = false;
 
-  // kChoice, kDtype and kText: the allowed names; for kChoice in the order of the enum's values.
+  // kChoice, kDtype and kText: the allowed names. The names of a kChoice key are in the order of the values of its
+  // enum.
   std::span<const char* const> choices = {};
 
   // How the value is stored in Settings: the type of the key selects which one of these pointers is set. For the key
@@ -63,8 +66,8 @@ struct Key {
 std::span<const Key> Keys();
 // Returns whether the grafting method with this name has a second moment. Returns false for an unknown name.
 bool GraftingHasMoment(std::string_view name);
-const Key* FindKey(std::string_view name);
-int IndexOf(const Key& key);
+const Key* FindKey(std::string_view name);  // returns nullptr if there is no such key
+int IndexOf(const Key& key);                // in Keys()
 bool Reads(Method method, const Key& key);
 const char* NameOf(Method method);
 std::string MethodNames(const Key& key);  // the methods that read the key: "adam, rmsprop"
@@ -75,15 +78,17 @@ const std::string& RangeText(const Key& key);  // "[0, 1)", "> 0", "none, sgd, .
 
 // A value that has passed the check of its key.
 struct Value {
-  double number = 0;    // kF64
-  int64_t integer = 0;  // kI64, kBool; kChoice and kDtype: the index in Key::choices
-  bool is_auto = false;
-  std::string text;  // the value as text, in canonical form
+  double number = 0;     // kF64
+  int64_t integer = 0;   // kI64, kBool; kChoice and kDtype: the index in Key::choices
+  bool is_auto = false;  // the value is "auto"
+  std::string text;      // the value as text, in canonical form
 };
 
+// Check a value for a key and convert it to a Value.
 Status ParseValue(const Key& key, std::string_view text, Value* value);
 Status MakeNumber(const Key& key, double number, Value* value);
 Status MakeInteger(const Key& key, int64_t integer, Value* value);
+// Checks that a number is in the range of a key.
 Status CheckNumber(const Key& key, double number);
 // Returns the error for a call that sets a key that the method does not read.
 Status RejectUnread(Method method, const Key& key, const std::string& value);

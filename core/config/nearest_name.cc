@@ -8,7 +8,8 @@
 namespace shampoo {
 namespace {
 
-// Returns the Levenshtein distance: the least number of letters to insert, delete or replace.
+// Returns the Levenshtein distance: the least number of insertions, deletions and replacements of single letters that
+// turn `a` into `b`.
 size_t EditDistance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

@@ -21,8 +21,8 @@ struct NamedSchedule {
   double divisor;
 };
 
-// Polar Express (arXiv 2505.16932), as in microsoft/dion. X is first divided by 1.02 times its norm, so that its
-// singular values stay below 1 despite rounding.
+// Polar Express (arXiv 2505.16932), as in the GitHub repository microsoft/dion. X is first divided by 1.02 times
+// its norm, so that its singular values stay below 1 despite rounding.
 constexpr Entry kPolarExpress[] = {{8.156554524902461, -22.48329292557795, 15.878769915207462},
                                    {4.042929935166739, -2.808917465908714, 0.5000178451051316},
                                    {3.8916678022926607, -2.772484153217685, 0.5060648178503393},
@@ -30,8 +30,8 @@ constexpr Entry kPolarExpress[] = {{8.156554524902461, -22.48329292557795, 15.87
                                    {2.3465413258596377, -1.7097828382687081, 0.42323551169305323}};
 // The coefficients of Keller Jordan's Muon and of torch.optim.Muon.
 constexpr Entry kJordan[] = {{3.4445, -4.7750, 2.0315}};
-// The schedules quintic and cubic5 of Emerging-Optimizers. The polynomials of cubic5 are cubic: c is 0, so a step does
-// not need the product A A.
+// The schedules quintic and cubic5 of the GitHub repository NVIDIA-NeMo/Emerging-Optimizers. The polynomials of cubic5
+// are cubic: c is 0, so a step does not need the product A A.
 constexpr Entry kQuintic[] = {{4.0848, -6.8946, 2.9270},
                               {3.9505, -6.3029, 2.6377},
                               {3.7418, -5.5913, 2.3037},

@@ -10,8 +10,8 @@
 namespace shampoo {
 namespace {
 
-// Checks that root_method supports the other keys for inverse roots, and that root_rank_handling pseudo_inverse is not
-// combined with an epsilon.
+// Checks that root_method supports the values of exponent_multiplier and root_rank_handling, and that epsilon and
+// root_relative_epsilon are 0 with root_rank_handling=pseudo_inverse.
 Status CheckRootMethod(const Settings& settings) {
   const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
   if (settings.root_method != RootMethod::kEigen) {
@@ -19,22 +19,22 @@ Status CheckRootMethod(const Settings& settings) {
     const bool is_newton = settings.root_method == RootMethod::kNewton;
     const char* const method = is_cans ? "cans" : is_newton ? "newton" : "higher_order";
     if (settings.exponent_multiplier != 1 && !is_cans) {
-      return Invalid(
-          "key exponent_multiplier: the value ", settings.exponent_multiplier, " is not allowed with root_method ",
-          method, ": expected 1; set r of the exponent -1/r with inverse_root_override, or set root_method to eigen");
+      return Invalid("key exponent_multiplier: the value ", settings.exponent_multiplier,
+                     " is not allowed with root_method=", method,
+                     ": expected 1; set r of the exponent -1/r with inverse_root_override, or set root_method=eigen");
     }
     if (pseudo_inverse) {
-      return Invalid("key root_rank_handling: the value pseudo_inverse is not allowed with root_method ", method,
-                     ", which computes no eigenvalues: expected root_method eigen");
+      return Invalid("key root_rank_handling: the value pseudo_inverse is not allowed with root_method=", method,
+                     ", which computes no eigenvalues: expected root_method=eigen");
     }
   }
   if (pseudo_inverse && settings.epsilon != 0) {
     return Invalid("key epsilon: the value ", settings.epsilon,
-                   " is not allowed with root_rank_handling pseudo_inverse, which adds no epsilon: expected 0");
+                   " is not allowed with root_rank_handling=pseudo_inverse, which adds no epsilon: expected 0");
   }
   if (pseudo_inverse && settings.root_relative_epsilon != 0) {
     return Invalid("key root_relative_epsilon: the value ", settings.root_relative_epsilon,
-                   " is not allowed with root_rank_handling pseudo_inverse, which adds no epsilon: expected 0");
+                   " is not allowed with root_rank_handling=pseudo_inverse, which adds no epsilon: expected 0");
   }
   return {};
 }
@@ -42,22 +42,22 @@ Status CheckRootMethod(const Settings& settings) {
 Status CheckDecay(const Settings& settings) {
   const bool is_after = settings.weight_decay_type == WeightDecayType::kDecoupledAfter;
   if (is_after && !UsesEigenbasis(settings.method)) {
-    return Invalid("key weight_decay_type: the value decoupled_after is not allowed with method ",
-                   NameOf(settings.method),
-                   ": expected decoupled. The updates of the two types differ only by lr^2 * weight_decay times the "
-                   "direction");
+    return Invalid(
+        "key weight_decay_type: the value decoupled_after is not allowed with method=", NameOf(settings.method),
+        ": expected decoupled. The updates of the two types differ only by lr^2 * weight_decay times the "
+        "direction");
   }
   if ((settings.weight_decay_type != WeightDecayType::kIndependent && !is_after) || settings.momentum == 0) return {};
-  return Invalid("key momentum: the value ", settings.momentum, " is not allowed with weight_decay_type ",
-                 is_after ? "decoupled_after" : "independent",
-                 ", whose decay is not part of the direction that momentum accumulates: expected momentum 0, or "
+  return Invalid("key momentum: the value ", settings.momentum,
+                 " is not allowed with weight_decay_type=", is_after ? "decoupled_after" : "independent",
+                 ", whose decay is not part of the direction that momentum accumulates: expected momentum=0, or "
                  "another weight_decay_type, such as decoupled");
 }
 
 Status CheckDampening(const Settings& settings) {
   if (settings.momentum_dampening == 0 || settings.momentum != 0) return {};
   return Invalid("key momentum_dampening: the value ", settings.momentum_dampening,
-                 " is not allowed with momentum 0, because there is no momentum to dampen: expected 0, or a momentum "
+                 " is not allowed with momentum=0, because there is no momentum to dampen: expected 0, or a momentum "
                  "above 0");
 }
 
@@ -67,8 +67,8 @@ Status CheckNorms(const Settings& settings) {
   if (settings.momentum != 0 && (controls_norm || settings.cautious_decay)) {
     return Invalid("key momentum: the value ", settings.momentum,
                    " is not allowed with norm_control, update_floor or cautious_decay, which replace the update that "
-                   "momentum would accumulate: expected momentum 0, or norm_control none, update_floor 0 and "
-                   "cautious_decay false");
+                   "momentum would accumulate: expected momentum=0, or norm_control=none, update_floor=0 and "
+                   "cautious_decay=false");
   }
   const bool is_coupled = settings.weight_decay_type == WeightDecayType::kCoupled;
   if (settings.weight_decay_type == WeightDecayType::kDecoupledAfter || (is_coupled && settings.cautious_decay)) {
@@ -86,26 +86,26 @@ Status CheckAverages(const Settings& settings) {
   const char* const name = settings.averaging == Averaging::kGpa ? "gpa" : "schedule_free";
   const auto reject = [name](const char* with, const char* reason, const char* expected) {
     return Invalid("key averaging: the value ", name, " is not allowed with ", with, ", ", reason,
-                   ": expected averaging none, or ", expected);
+                   ": expected averaging=none, or ", expected);
   };
   if (settings.momentum != 0) {
-    return reject("momentum", "which the average of iterates replaces", "momentum 0");
+    return reject("momentum", "which the average of iterates replaces", "momentum=0");
   }
   if (settings.controls_norm()) {
     return reject("norm_control or update_floor",
                   "because these keys use the norm of the parameter, but a step changes the newest iterate instead",
-                  "norm_control none and update_floor 0");
+                  "norm_control=none and update_floor=0");
   }
   if (settings.cautious_decay) {
     return reject("cautious_decay", "because the newest iterate decays instead of the parameter",
-                  "cautious_decay false");
+                  "cautious_decay=false");
   }
   if (settings.weight_decay_type == WeightDecayType::kDecoupledAfter) {
-    return reject("weight_decay_type decoupled_after", "because the newest iterate decays instead of the parameter",
-                  "weight_decay_type decoupled");
+    return reject("weight_decay_type=decoupled_after", "because the newest iterate decays instead of the parameter",
+                  "weight_decay_type=decoupled");
   }
   if (settings.weight_ema != 0) {
-    return reject("weight_ema", "because only one average can be exported", "weight_ema 0");
+    return reject("weight_ema", "because only one average can be exported", "weight_ema=0");
   }
   return {};
 }
@@ -140,8 +140,8 @@ class Resolver {
   Settings settings_;
 };
 
-// Fails if the user has set a key that the method does not read. A value that equals the default or the off_text of the
-// key is allowed. Keys that were set in the config from which this config was copied are not checked.
+// Fails if the user has set a key that the method does not read. A value that equals Key::default_text or Key::off_text
+// is allowed. Keys that were set in the config from which this config was copied are not checked.
 Status Resolver::CheckMethod() const {
   for (const Key& key : Keys()) {
     const std::string& text = ValueOf(key).text;
@@ -201,19 +201,19 @@ Status Resolver::ResolveShampoo() {
   if (IsAuto("root_rank_rtol")) settings_.root_rank_rtol = -1;
   if (settings_.skip_dim_size > 0 && settings_.grafting == Grafting::kNone) {
     return Invalid("key skip_dim_size: the value ", settings_.skip_dim_size,
-                   " is not allowed with grafting none, because only grafting updates tensors whose dimensions are all "
-                   "skipped: expected skip_dim_size 0, or another value of grafting");
+                   " is not allowed with grafting=none, because only grafting updates tensors whose dimensions are all "
+                   "skipped: expected skip_dim_size=0, or another value of grafting");
   }
   if (settings_.factor_correction == FactorTerm::kKl && settings_.initial_inverse == InitialInverse::kZero) {
     return Invalid(
-        "key factor_correction: the value kl is not allowed with initial_inverse zero, which would keep the factor "
-        "matrices at zero: expected initial_inverse identity, or factor_correction none");
+        "key factor_correction: the value kl is not allowed with initial_inverse=zero, which would keep the factor "
+        "matrices at zero: expected initial_inverse=identity, or factor_correction=none");
   }
   SHAMPOO_RETURN_IF_ERROR(ResolveEpsilon());
   if (settings_.row_sum_epsilon && settings_.root_method != RootMethod::kHigherOrder) {
     return Invalid(
-        "key row_sum_epsilon: the value true is not allowed, because only root_method higher_order reads this key: "
-        "expected false, or root_method higher_order");
+        "key row_sum_epsilon: the value true is not allowed, because only root_method=higher_order reads this key: "
+        "expected false, or root_method=higher_order");
   }
   SHAMPOO_RETURN_IF_ERROR(CheckRootMethod(settings_));
   return ResolveSchedule();
@@ -237,20 +237,20 @@ Status Resolver::ResolveFilter() {
     settings_.beta3 = -1;
   } else if (settings_.beta1 == 0) {
     return Invalid("key beta3: the value ", settings_.beta3,
-                   " is not allowed with beta1 0, because no average of gradients is then stored: expected auto, or a "
+                   " is not allowed with beta1=0, because no average of gradients is then stored: expected auto, or a "
                    "beta1 above 0");
   } else if (settings_.method == Method::kMuon && IsSet("use_nesterov") && settings_.use_nesterov) {
     return Invalid("key beta3: the value ", settings_.beta3,
-                   " is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected beta3 auto, or "
-                   "use_nesterov false");
+                   " is not allowed with use_nesterov=true, which sets beta3 to beta1^2: expected beta3=auto, or "
+                   "use_nesterov=false");
   }
   if (IsAuto("peak_lr")) settings_.peak_lr = settings_.lr;
   const bool decays_by_peak = settings_.weight_decay_type == WeightDecayType::kCorrected ||
                               settings_.weight_decay_type == WeightDecayType::kIndependentPeak;
   const bool routes_by_peak = settings_.method == Method::kMuon && settings_.route == Route::kAuto;
   if (settings_.peak_lr > 0 || !(decays_by_peak || routes_by_peak)) return {};
-  return Invalid("key peak_lr: the value auto means lr, which is 0, and a peak_lr of 0 is not allowed with ",
-                 decays_by_peak ? "weight_decay_type corrected or independent_peak" : "method muon",
+  return Invalid("key peak_lr: the value auto means lr, which is 0, and peak_lr=0 is not allowed with ",
+                 decays_by_peak ? "weight_decay_type=corrected or weight_decay_type=independent_peak" : "method=muon",
                  ": expected the largest learning rate of the schedule");
 }
 
@@ -265,15 +265,15 @@ Status Resolver::ResolveDirection() {
   int64_t& start = settings_.start_preconditioning_step;
   if (start < 1) start = 1;
   if (start > 1 && settings_.grafting == Grafting::kNone) {
-    return Invalid("key start_preconditioning_step: the value ", start, " is not allowed with method ",
-                   NameOf(settings_.method),
-                   " and grafting none, because earlier steps would use the update of the grafting method: expected "
+    return Invalid("key start_preconditioning_step: the value ", start,
+                   " is not allowed with method=", NameOf(settings_.method),
+                   " and grafting=none, because earlier steps would use the update of the grafting method: expected "
                    "at most 1, or another value of grafting");
   }
   if (settings_.dual_norm_scale && settings_.direction_moment != DirectionMoment::kNone) {
     return Invalid(
         "key dual_norm_scale: the value true is not allowed with second_moment, which changes the length that "
-        "dual_norm_scale scales: expected false, or second_moment none");
+        "dual_norm_scale scales: expected false, or second_moment=none");
   }
   if (settings_.method == Method::kMuon) {
     if (IsAuto("epsilon")) settings_.epsilon = 1e-8;
@@ -305,7 +305,7 @@ Status Resolver::ResolveIgnoredDims() {
       " is not allowed: expected 0, or pairs of an order and a dim, such as 2,1 for dim 1 of blocks of order 2");
 }
 
-// Resolves the defaults of a method that works in eigenbases, and checks its keys.
+// Resolves the defaults of methods soap and kl_shampoo, and checks their keys.
 Status Resolver::ResolveBasis() {
   if (settings_.method == Method::kKlShampoo) settings_.grafting = Grafting::kNone;
   ResolveGrafting();
@@ -321,35 +321,36 @@ Status Resolver::ResolveBasis() {
   if (IsAuto("kl_init")) settings_.kl_init = settings_.basis_order == BasisOrder::kBefore ? 0.1 : -1;
   if (settings_.kl_init < 0 && settings_.kl_cap == 0 && settings_.factor_correction == FactorTerm::kKl) {
     return Invalid(
-        "key kl_cap: the value 0 is not allowed with kl_init auto, which lets an eigenvalue be 0: expected a "
+        "key kl_cap: the value 0 is not allowed with kl_init=auto, which lets an eigenvalue be 0: expected a "
         "kl_cap that is auto or above 0, or a kl_init that is a number, such as 0.1");
   }
   const bool orthogonalizes = settings_.soap_post == SoapPost::kOrthogonalize;
   if (orthogonalizes && !config_.IsSet(*FindKey("shape_scale"))) settings_.shape_scale = ShapeScale::kMuon;
 
   const bool is_before = settings_.basis_order == BasisOrder::kBefore;
-  // The keys that are read only with basis_order before, and those that are read only with basis_order after. If a key
-  // is not read, it must have the value that is listed here.
+  // kOnlyBefore lists the keys that are read only with basis_order=before, and kOnlyAfter those that are read only with
+  // basis_order=after. If a key is not read, it must have the value that is listed here.
   constexpr Default kOnlyBefore[] = {
       {"start_preconditioning_step", "-1"}, {"basis_init", "eigen"}, {"grafting", "none"}};
   constexpr Default kOnlyAfter[] = {{"first_step", "skip"}, {"factor_start", "zero"}};
   for (const auto& [name, off] : is_before ? std::span<const Default>(kOnlyAfter) : kOnlyBefore) {
     const Key& key = *FindKey(name);
     if (!Reads(settings_.method, key) || ValueOf(key).text == off) continue;
-    return Invalid("key ", name, ": the value ", ValueOf(key).text, " is not allowed with basis_order ",
-                   is_before ? "before" : "after", ", which does not read this key: expected ", off,
-                   ", or basis_order ", is_before ? "after" : "before");
+    return Invalid("key ", name, ": the value ", ValueOf(key).text,
+                   " is not allowed with basis_order=", is_before ? "before" : "after",
+                   ", which does not read this key: expected ", off,
+                   ", or basis_order=", is_before ? "after" : "before");
   }
   if (settings_.kl_eigenvalues == KlEigenvalues::kBasis && !is_before) {
     return Invalid(
-        "key kl_eigenvalues: the value basis is not allowed with basis_order after: expected ema, or "
-        "basis_order before");
+        "key kl_eigenvalues: the value basis is not allowed with basis_order=after: expected ema, or "
+        "basis_order=before");
   }
   for (const auto& [name, dtype] : {std::pair("filtered_grad_dtype", settings_.filtered_grad_dtype),
                                     std::pair("second_moment_dtype", settings_.second_moment_dtype)}) {
     if (dtype != Dtype::kF16) continue;
     return Invalid(
-        "key ", name, ": the value f16 is not allowed with method ", NameOf(settings_.method),
+        "key ", name, ": the value f16 is not allowed with method=", NameOf(settings_.method),
         ", because a rotation may enlarge elements beyond the range of f16: expected auto, f32, f64 or bf16");
   }
   int64_t& start = settings_.start_preconditioning_step;
@@ -358,7 +359,7 @@ Status Resolver::ResolveBasis() {
 }
 
 // If the user has set root_relative_epsilon to a number above 0, sets epsilon to 0. Otherwise, if the user has set
-// epsilon, sets root_relative_epsilon to 0. Otherwise, if root_rank_handling is pseudo_inverse, sets both to 0.
+// epsilon, sets root_relative_epsilon to 0. Otherwise, with root_rank_handling=pseudo_inverse, sets both keys to 0.
 Status Resolver::ResolveEpsilon() {
   const bool relative_is_set = IsSet("root_relative_epsilon") && settings_.root_relative_epsilon != 0;
   if (relative_is_set && IsSet("epsilon") && settings_.epsilon != 0) {
@@ -384,7 +385,7 @@ Status Resolver::ResolveSchedule() {
   if (start < frequency && !grows) {
     return Invalid(
         "start_preconditioning_step is ", start, " and precondition_frequency is ", frequency,
-        ": with refresh_growth 0 the start must be at least the frequency; set the start to -1 (the same as the "
+        ": with refresh_growth=0 the start must be at least the frequency; set the start to -1 (the same as the "
         "frequency) or to at least ",
         frequency, ", or set refresh_growth above 0");
   }

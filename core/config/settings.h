@@ -50,6 +50,8 @@ constexpr Grafting GraftingOf(Method method) {
 }
 // Whether the grafting method has a state: a second moment of the gradient.
 constexpr bool HasMoment(Grafting grafting) { return grafting != Grafting::kNone && grafting != Grafting::kSgd; }
+
+// Values of keys. Most of these types have the name of their key.
 enum class WeightDecayType { kDecoupled, kCoupled, kIndependent, kPalm, kDecoupledAfter, kCorrected, kIndependentPeak };
 enum class InitialInverse { kIdentity, kZero };
 enum class RootMethod { kEigen, kNewton, kHigherOrder, kCans };
@@ -96,7 +98,7 @@ enum class BasisOrder { kAfter, kBefore };
 enum class BasisInit { kEigen, kIdentity };
 enum class FirstStep { kSkip, kUse };
 enum class FactorStart { kZero, kFirst };
-enum class FactorTerm { kGradient, kKl };  // the key factor_correction, also of method shampoo
+enum class FactorTerm { kGradient, kKl };  // the key factor_correction, which method shampoo has, too
 enum class KlEigenvalues { kEma, kBasis };
 
 // The keys of a group that the rules of a step (core/rules) read. The values are checked. The value auto is resolved,
@@ -145,7 +147,7 @@ struct GroupSettings {
   double weight_ema = 0;  // 0: no average
 
   int64_t precondition_frequency = 0;
-  int64_t start_preconditioning_step = 0;  // resolved: never -1
+  int64_t start_preconditioning_step = 0;  // at least 1: a step number has replaced -1 and 0
   int64_t root_order = 0;
   int64_t root_max_iterations = 0;
   int64_t root_async = 0;
@@ -203,8 +205,8 @@ struct GroupSettings {
 };
 // For error messages: the keys that require each tensor to be a single block.
 inline constexpr const char* kNormKeys =
-    "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, soap_post, or grafting with method "
-    "sign";
+    "update_norm, max_update_rms, norm_control, update_floor, dual_norm_scale, soap_post, or grafting with "
+    "method=sign";
 static_assert(std::is_trivially_copyable_v<GroupSettings>);
 
 // Returns the settings of the blocks that method adam updates in a group of method muon (Block::is_routed). The lr of
@@ -265,13 +267,13 @@ struct Settings : GroupSettings {
   Route route = Route::kAuto;
 
   std::vector<int64_t> ignored_dims;           // pairs of an order and a dim
-  std::vector<int64_t> inverse_root_override;  // one entry for all blocks, or entry n (from 0) for n factor matrices
+  std::vector<int64_t> inverse_root_override;  // see RootFor()
 
   bool rounds_stochastically() const {
     return state_rounding == Rounding::kStochastic || param_rounding == Rounding::kStochastic;
   }
 
-  // std::nullopt: auto.
+  // In the fields below, std::nullopt means auto.
   std::optional<Dtype> computation_dtype;
   std::optional<Dtype> root_dtype;
   std::optional<Dtype> factor_dtype;
@@ -285,8 +287,9 @@ struct Settings : GroupSettings {
 
   // Returns whether the grafting method, or the elementwise method, has a second moment of the gradient, V.
   bool has_moment() const { return HasMoment(grafting); }
-  // Returns the r of the inverse roots F_k^(-exponent_multiplier / r) of a block with this number of factor matrices:
-  // 2 * factors, as in the original Shampoo, unless inverse_root_override has a nonzero entry for this number.
+  // Returns the r of the inverse roots F_k^(-exponent_multiplier / r) of a block with this number of factor matrices. r
+  // is the only entry of inverse_root_override or, if there are several, the entry with index `factors`, counted from
+  // 0. If this entry is 0 or does not exist, r is 2 * factors, as in the original Shampoo.
   int64_t RootFor(int factors) const;
 
   // Returns the key whose larger values reduce the effect of the smallest eigenvalues of factor matrices.
@@ -306,7 +309,8 @@ struct Settings : GroupSettings {
   // parameters. Returns an error if rounding would undo each decrease of such an average. If allow_stalled_moments is
   // set, checks nothing. beta2_key: the name of the key that sets beta2, for the error message.
   Status CheckMoments(const char* beta2_key = "beta2") const;
-  // Checks that no value of a key overflows or underflows when a step rounds the value to this dtype.
+  // Checks the values of all keys with Key::arithmetic: no value may overflow or underflow when a step rounds it to
+  // this dtype.
   Status CheckArithmetic(Dtype computation) const;
 };
 

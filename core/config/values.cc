@@ -71,7 +71,7 @@ Status CheckNumber(const Key& key, double number) {
 }
 
 Status RejectUnread(Method method, const Key& key, const std::string& value) {
-  return Invalid("key ", key.name, ": the value ", value, " is not allowed with method ", NameOf(method),
+  return Invalid("key ", key.name, ": the value ", value, " is not allowed with method=", NameOf(method),
                  ", which does not read this key: expected this key only with method ", MethodNames(key),
                  "; leave the key out");
 }
@@ -81,10 +81,11 @@ Status CheckArithmetic(const Key& key, double number, Dtype computation) {
   const ScalarFit fit = FitOfScalar(number, computation, may_underflow);
   if (fit == ScalarFit::kFits) return {};
   const bool vanishes = fit == ScalarFit::kUnderflows;
-  return Invalid("key ", key.name, ": the value ", number, " is not allowed with a computation_dtype of ",
-                 NameOf(computation), ": expected ", vanishes ? "a magnitude of at least " : "a magnitude of at most ",
+  return Invalid("key ", key.name, ": the value ", number,
+                 " is not allowed with computation_dtype=", NameOf(computation), ": expected ",
+                 vanishes ? "a magnitude of at least " : "a magnitude of at most ",
                  vanishes ? static_cast<double>(std::numeric_limits<float>::min()) : LargestFinite(computation),
-                 ", or computation_dtype f64");
+                 ", or computation_dtype=f64");
 }
 
 Status Settings::CheckMoments(const char* beta2_key) const {
@@ -119,14 +120,14 @@ Status Settings::CheckMoments(const char* beta2_key) const {
     return Invalid("keys ", moment.dtype_key, " and ", moment.decay_key, ": the values ", NameOf(*moment.dtype),
                    " and ", moment.decay, " are not allowed together, because rounding would undo every decay of ",
                    moment.what, ": expected ", moment.decay_key, " of at most ", 1 - std::ldexp(1.0, -bits),
-                   may_be_stochastic ? ", or state_rounding stochastic, or " : ", or ", moment.dtype_key, " f32");
+                   may_be_stochastic ? ", or state_rounding=stochastic, or " : ", or ", moment.dtype_key, "=f32");
   }
   const bool rounds_average = average_dtype == Dtype::kBf16 && state_rounding == Rounding::kNearest;
   if (averaging == Averaging::kScheduleFree && rounds_average && !allow_stalled_moments) {
     return Invalid(
         "keys average_dtype and averaging: the values bf16 and schedule_free are not allowed together, because after a "
-        "few hundred steps rounding would undo every change of the average: expected state_rounding stochastic, or "
-        "average_dtype f32");
+        "few hundred steps rounding would undo every change of the average: expected state_rounding=stochastic, or "
+        "average_dtype=f32");
   }
   return {};
 }

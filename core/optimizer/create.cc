@@ -55,8 +55,8 @@ Status CreatePlaceholderEngine(const OptimizerDesc& desc, std::unique_ptr<cuda::
                                     out);
 }
 
-// Returns a log message that counts the parameters of a plan with several shard ranks by how they are preconditioned:
-// whole, as the shard of this rank, or not at all on this rank.
+// Returns the log message for a plan with several shard ranks. It has three numbers of parameters: those that are
+// preconditioned whole, those of which this rank preconditions only its shard, and those without elements on this rank.
 std::string TextOfForms(const PlanData& plan) {
   int whole = 0;
   int pieces = 0;
@@ -68,7 +68,7 @@ std::string TextOfForms(const PlanData& plan) {
       ++(plan.block(param.first_block).piece_of_shard ? pieces : whole);
     }
   }
-  return Cat("shards: shard_mode ", plan.gathers ? "gather" : "local", ", ", plan.placement.shard_world,
+  return Cat("shards: shard_mode=", plan.gathers ? "gather" : "local", ", ", plan.placement.shard_world,
              " shard ranks; number of parameters that are preconditioned whole: ", whole, ", as shards: ", pieces,
              ", without elements on this rank: ", skipped);
 }
@@ -89,8 +89,8 @@ void LogPlan(const PlanData& plan) {
 Status CheckCommunicators(const PlanData& plan, const OptimizerDesc& desc) {
   const Placement& placement = plan.placement;
   if (plan.gathers && desc.shard_comm == nullptr) {
-    return Invalid("desc.shard_comm is NULL, shard_mode is gather and the plan's shard_world is ",
-                   placement.shard_world, ": pass a communicator of the shard ranks, or set shard_mode to local");
+    return Invalid("desc.shard_comm is NULL with shard_mode=gather, and the plan's shard_world is ",
+                   placement.shard_world, ": pass a communicator of the shard ranks, or set shard_mode=local");
   }
   if (desc.replica_comm == nullptr && placement.replica_world != 1) {
     return Invalid("desc.replica_comm is NULL and the plan's replica_world is ", placement.replica_world,
@@ -195,10 +195,11 @@ Status Optimizer::Create(std::shared_ptr<const PlanData> plan, const OptimizerDe
     status = AgreeOnStatus(ranks.comm, status);
     if (status.ok()) status = CompareLines(ranks.comm, ranks.lines);
   }
-  // An error on which the replicas of one shard have agreed must also stop the other shards.
+  // The replica ranks that hold the same shard have agreed on a status. If it is an error, it must also stop the ranks
+  // that hold other shards.
   if (desc.shard_comm && desc.replica_comm && !desc.shard_comm->failed()) {
     const bool replicas_agreed = status.ok();
-    // The other shards recognize a failed communicator by the code kComm.
+    // From the code kComm, the ranks that hold other shards learn that a communicator has failed.
     if (desc.replica_comm->failed()) status = Status(Code::kComm, status.message());
     status = AgreeOnStatus(desc.shard_comm.get(), status);
     // The other replica ranks may have created their optimizers, and would wait for this rank in a step.

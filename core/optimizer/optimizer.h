@@ -26,10 +26,10 @@ struct OptimizerDesc {
   void* stream = nullptr;
   HostAllocator allocator;
   HostExecutor executor;
-  void* state = nullptr;  // the caller's arena; nullptr: the optimizer allocates one
-  size_t state_bytes = 0;
+  void* state = nullptr;                       // the caller's arena; nullptr: the optimizer allocates one
+  size_t state_bytes = 0;                      // size of the caller's arena
   std::shared_ptr<Communicator> replica_comm;  // nullptr: one replica
-  std::shared_ptr<Communicator> shard_comm;
+  std::shared_ptr<Communicator> shard_comm;    // nullptr: one shard rank
 };
 
 // The optimizer of one rank: its state, the caller's buffers, and the strategy of its steps.

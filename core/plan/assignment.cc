@@ -41,7 +41,8 @@ Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<cons
   std::stable_sort(largest_first.begin(), largest_first.end(),
                    [&](size_t a, size_t b) { return load_of[a] > load_of[b]; });
 
-  // The queue is ordered by load, then by rank. Its top is the least-loaded rank, or the lowest of several such ranks.
+  // The queue is ordered by load, then by rank. Its top is the least-loaded rank. If several ranks have the least load,
+  // the top is the lowest of them.
   using Load = std::pair<int64_t, int>;
   std::priority_queue<Load, std::vector<Load>, std::greater<>> queue;
   for (int rank = 0; rank < world; ++rank) queue.emplace(0, rank);
@@ -92,7 +93,7 @@ std::vector<int64_t> PlanExchange(const Ownership& ownership, int world, int64_t
   std::vector<int64_t> segment_bytes;
   if (world == 1) return segment_bytes;
   const int64_t limit = bucket_bytes == 0 ? std::numeric_limits<int64_t>::max() : bucket_bytes / world;
-  // Where the next block of a rank is placed: the bucket, and the offset in the segment of the rank in this bucket.
+  // Where the next block of a rank is placed: the bucket, and the offset in the rank's segment of this bucket.
   struct Position {
     size_t bucket = 0;
     int64_t end = kSegmentHeaderBytes;

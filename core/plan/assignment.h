@@ -10,7 +10,7 @@
 #include "core/plan/block.h"
 
 // Selects for each block the rank that updates it, the steps that compute its roots, and its place in the exchange
-// buffers. The functions depend on their arguments alone, so that all ranks get the same results.
+// buffers. The results of the functions depend only on their arguments, so all ranks get the same results.
 namespace shampoo {
 
 // The alignment of a block's update in an exchange, in bytes.
@@ -34,8 +34,8 @@ struct Ownership {
 //   loads  the load of each block; if empty, the load of a block is its Ownership::aligned_bytes
 Ownership AssignOwners(std::span<const int64_t> bytes, int world, std::span<const int64_t> loads = {});
 
-// Sets the phase of every block whose group has root_spread. The phase determines by how many steps the refresh of the
-// block follows the refresh of its group (SpreadOffset in core/rules/schedule.h). Phases are assigned greedily: the
+// Sets the phase of every block whose group has root_spread=true. The phase determines by how many steps the refresh of
+// the block follows the refresh of its group (SpreadOffset in core/rules/schedule.h). Phases are assigned greedily: the
 // block whose roots need the most work comes first, and each block gets the phase with the least work so far. The work
 // for roots is then about the same in each step. The phases do not depend on the owners.
 void AssignPhases(const std::vector<Settings>& groups, std::vector<Block>* blocks);
@@ -47,10 +47,9 @@ inline constexpr int64_t kSegmentHeaderBytes = 64;
 Dtype ExchangeDtype(const Settings& optimizer, const Block& block);
 
 // Divides the blocks of each rank, in plan order, among buckets that are exchanged one after another. Sets each block's
-// bucket and the offset of the block in its owner's segment.
-//   bucket_bytes  the largest size of a bucket, which consists of one segment of each rank; a bucket exceeds this
-//                 size only if a segment with a single block is longer than bucket_bytes / world; 0: no limit, so there
-//                 is one bucket
+// bucket and the offset of the block in its owner's segment. A bucket consists of one segment of each rank.
+//   bucket_bytes  the largest size of a bucket, or 0 for a single bucket of any size. A bucket exceeds bucket_bytes
+//                 only if a segment with a single block is longer than bucket_bytes / world.
 // Returns, for each bucket, the size of a segment in bytes, including header and padding. The segments of all ranks
 // have this size. If world is 1, nothing is exchanged and the result is empty.
 std::vector<int64_t> PlanExchange(const Ownership& ownership, int world, int64_t bucket_bytes,

@@ -51,7 +51,7 @@ struct ParamDesc {
 // A parameter of a plan.
 struct Param {
   ParamDesc desc;
-  int64_t elements = 0;     // in the caller's buffers: the parameter or this rank's shard of it; 0: nothing to update
+  int64_t elements = 0;     // of the parameter or, with shards, of this rank's shard; 0: nothing to update
   int64_t first_block = 0;  // index in the plan, where the parameter's blocks are consecutive
   int64_t block_count = 0;
 };
@@ -69,9 +69,9 @@ struct Block {
   int param = 0;
   int index = 0;  // of the block within its parameter; part of the names of the block's states
   int group = 0;
-  int owner = 0;  // replica rank
-  int shard_owner = 0;
-  bool piece_of_shard = false;  // the block belongs to a shard that is treated as a tensor (shard_mode local)
+  int owner = 0;                // replica rank
+  int shard_owner = 0;          // shard rank
+  bool piece_of_shard = false;  // the block belongs to a shard that is treated as a tensor (shard_mode=local)
   bool gathered = false;        // a step gathers the block's gradient and parameter from several shards
 
   bool is_preconditioned = true;   // false: no factor matrices
@@ -81,8 +81,8 @@ struct Block {
 
   Shape shape;  // after merging and splitting; order >= 1, no empty dim
   int64_t elements = 0;
-  // The block as a view of an array, in elements. If the block is gathered, the array is the whole parameter, otherwise
-  // the part of the parameter that this rank holds. The last stride is 1.
+  // The block as a view of an array: strides and offset in elements. If the block is gathered, the array is the whole
+  // parameter, otherwise the part of the parameter that this rank holds. The last stride is 1.
   std::array<int64_t, kMaxDims> tensor_stride{};
   int64_t tensor_offset = 0;
   // The block as a view of the memory that a step works on. If the block is gathered, the memory contains only this
@@ -114,14 +114,14 @@ struct Block {
   std::array<StateSlot, kMaxDims> basis;     // Q_k: d_k x d_k, whose columns are eigenvectors of F_k
   std::array<StateSlot, kMaxDims> kl_scale;  // inverse square roots of the d_k estimated eigenvalues of F_k
   StateSlot gradient_count;                  // with soap and kl_shampoo: how many gradients the block has had
-  StateSlot radius;                          // the norm that norm_control hyperball maintains; 0: not known yet
+  StateSlot radius;                          // the norm that norm_control=hyperball maintains; 0: not known yet
   StateSlot filtered_grad;                   // E
   StateSlot direction_moment;                // second moment of the orthogonalized direction
   StateSlot second_moment;                   // V of SOAP or of an elementwise method that updates the block
   StateSlot grafting;                        // V of the grafting method
   StateSlot momentum;                        // M
   StateSlot iterate_offset;                  // with averaging: Z - W (core/rules/averages.h)
-  StateSlot lr_sum;                          // with averaging schedule_free: the sum of the weights of iterates
+  StateSlot lr_sum;                          // with averaging=schedule_free: the sum of the weights of iterates
   StateSlot ema_offset;                      // with weight_ema: the average minus W
   int64_t state_offset = 0;                  // where the states begin in the arena
   int64_t state_bytes = 0;
@@ -139,6 +139,7 @@ struct Block {
     return Shape::Of({moment_of_direction == DirectionMoment::kRow ? matrix_rows : longer});
   }
   int order() const { return shape.ndim; }
+  // The second moment V; not present() if the block has none.
   constexpr const StateSlot& moment() const { return second_moment.present() ? second_moment : grafting; }
   // The state from which an export computes the average: the average minus W (weight_ema) or Z - W (averaging).
   constexpr const StateSlot& average_offset() const { return ema_offset.present() ? ema_offset : iterate_offset; }

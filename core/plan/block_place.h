@@ -12,18 +12,19 @@
 namespace shampoo {
 
 // The elements of a parameter that belong to a block, and their sequence. Together with the name of the parameter, a
-// BlockPlace identifies a block of a checkpoint, for any number of ranks. A block is a strided view of a piece of the
-// parameter. The piece is the whole parameter or, with shard_mode local, the region of the parameter that one rank
-// holds.
+// BlockPlace identifies a block in a checkpoint, independently of the number of ranks. A block is a strided view of a
+// piece of the parameter. The piece is the whole parameter or, with shard_mode=local, the region of the parameter that
+// one rank holds.
 struct BlockPlace {
   Shape shape;                             // of the block
   std::array<int64_t, kMaxDims> stride{};  // in the piece, which is row-major; in elements
   int64_t offset = 0;                      // of the first element of the block, in the piece
-  Region piece;
+  Region piece;                            // the whole parameter, or a region of it
 
   static BlockPlace Of(const ParamDesc& desc, const Block& block);
 
   int64_t elements() const { return shape.Product(); }
+  // Whether the piece is the whole parameter.
   bool is_whole() const { return piece.is_interval() && piece.extent == piece.shape; }
   // Returns the position, in the flattened parameter, of the block's first element. No two blocks of a parameter have
   // the same first element.
@@ -53,8 +54,8 @@ struct DenseRange {
 // returned elements are a range, because the elements of a block have the same sequence as in the flattened parameter.
 DenseRange Within(const BlockPlace& place, int64_t first, int64_t count);
 
-// Calls visit(position in the block, position in the flattened parameter, number of elements) for each contiguous run
-// of the elements in `range`.
+// Calls visit(position in the block, position in the flattened parameter, number of elements) for each run of elements
+// in `range` that are consecutive both in the block and in the flattened parameter.
 template <typename Visit>
 void ForEachRunOf(const BlockPlace& place, const DenseRange& range, Visit&& visit) {
   const PieceView piece(place.piece);

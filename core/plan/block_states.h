@@ -11,16 +11,17 @@
 
 namespace shampoo {
 
-// The state with the second moment of the orthogonalized direction, which the key second_moment adds with method muon.
-// The state "second_moment" below is V of method soap or of an elementwise method, and "grafting" is V of grafting.
+// The second moment of the orthogonalized direction, a state that the key second_moment adds with method muon. In
+// contrast, the state "second_moment" is V of method soap or of an elementwise method.
 inline constexpr const char* kDirectionMoment = "direction_moment";
 
-// The names of the states that may have one element for each element of the block. If the blocks of a
-// checkpoint differ from those of the plan, loading converts these states.
+// The names of the states that may have one element for each element of the block. If the blocks of a checkpoint differ
+// from those of the plan, a load copies these states element by element into the blocks of the plan.
 inline constexpr const char* kElementwiseStates[] = {"filtered_grad",  "second_moment", "grafting",      "momentum",
                                                      "iterate_offset", "ema_offset",    kDirectionMoment};
 
-// The names, without the dim, of the states that are symmetric matrices. Files store only their lower triangles.
+// The names, without a suffix for the dim such as ".0", of the states that are symmetric matrices. Files store only the
+// lower triangles.
 inline constexpr const char* kFactorState = "factor";
 inline constexpr const char* kInverseState = "inverse";
 inline constexpr const char* kSnapshotState = "snapshot";
@@ -33,13 +34,13 @@ inline constexpr const char* kSnapshotStep = "snapshot_step";
 // The state that counts the gradients of a block. Only blocks with method soap or kl_shampoo have it.
 inline constexpr const char* kGradientCount = "gradient_count";
 
-// With averaging schedule_free: the state that contains the sum of the weights of iterates.
+// With averaging=schedule_free: the state that contains the sum of the weights of iterates.
 inline constexpr const char* kLrSum = "lr_sum";
 
-// One state of a block. Slot: StateSlot, or const StateSlot.
+// One state of a block. `Slot` is StateSlot or const StateSlot.
 template <typename Slot>
 struct BlockState {
-  const char* kind;  // the name without the dim
+  const char* kind;  // the name without the suffix for the dim
   int dim;           // the dim, for a state that exists once for each dim; otherwise -1
   Slot* slot;
   Shape shape;

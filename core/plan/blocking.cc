@@ -15,14 +15,14 @@ class PieceCutter {
  public:
   explicit PieceCutter(const Shape& shape) : shape_(shape), strides_(RowMajorStrides(shape)) {}
 
-  // Adds the pieces that cover elements [start, end) of the tensor that consists of the dims from `dim` on. The
-  // recursion ends at the innermost dim, because its stride of 1 leaves no remainder.
+  // Adds the pieces that cover elements [start, end) of a row-major tensor whose dims are shape_[dim], shape_[dim + 1]
+  // and so on. The recursion ends at the innermost dim, because its stride of 1 leaves no remainder.
   void Cut(int dim, int64_t start, int64_t end) {
     if (start == end) return;
     const int64_t stride = At(strides_, dim);
     const int64_t first_whole = start / stride + (start % stride != 0 ? 1 : 0);
     const int64_t end_whole = end / stride;
-    if (first_whole > end_whole) {  // start and end are in the same slice
+    if (first_whole > end_whole) {  // one slice along `dim` contains the whole range
       Cut(dim + 1, start - end_whole * stride, end - end_whole * stride);
       return;
     }
@@ -118,8 +118,8 @@ Shape ElementwiseChunk(const Shape& tensor) {
   return chunk;
 }
 
-// Cuts each dim of a tensor into chunks of the length in `chunk`; the last chunk may be shorter. The blocks are ordered
-// by their chunk indices, dim 0 outermost.
+// Cuts each dim k of a tensor into chunks of length chunk[k]; the last chunk may be shorter. The blocks are ordered by
+// their chunk indices, dim 0 outermost.
 std::vector<TensorBlock> SplitInChunks(const Shape& tensor, const Shape& chunk) {
   Shape counts = tensor;
   for (int dim = 0; dim < tensor.ndim; ++dim) counts[dim] = ChunkCount(tensor[dim], chunk[dim]);
@@ -157,9 +157,9 @@ int64_t GlobalOffset(const ParamDesc& desc, int64_t local) {
   return global;
 }
 
-// The numbers of rows and columns of a stacked tensor as a matrix or, with row_splits, of one of its parts (see
-// Block::matrix_rows). They are those of the whole matrix, even if this rank holds only a shard of it. If rows is 0,
-// the tensor has fewer than two dims.
+// The numbers of rows and columns of the matrix that a stacked tensor or, with row_splits, one of its parts forms (see
+// Block::matrix_rows). They describe the whole matrix, even if this rank holds only a shard of it. If the tensor has
+// fewer than two dims, both are 0.
 struct MatrixSize {
   int64_t rows = 0;
   int64_t columns = 0;
@@ -212,7 +212,8 @@ bool HasRole(const Settings& settings, const ParamDesc& desc) {
   return settings.route == Route::kAuto && desc.role != Role::kHidden;
 }
 
-// Returns whether the blocks of a tensor have factor matrices. tensor: the shape before merging; shape: after merging.
+// Returns whether the blocks of a tensor have factor matrices. tensor: the shape before merging. shape: the shape after
+// merging.
 bool IsPreconditioned(const Settings& settings, const ParamDesc& desc, const Shape& tensor, const Shape& shape,
                       uint32_t skipped) {
   if (IsElementwise(settings.method) || HasRole(settings, desc) || (skipped != 0 && skipped == (1U << shape.ndim) - 1))
@@ -237,7 +238,7 @@ uint32_t AllButOne(const Shape& shape, uint32_t skipped, bool smaller) {
   return chosen < 0 ? all : all & ~(1U << chosen);
 }
 
-// Returns the shape of a tensor as a matrix: all dims except that of the outputs become one dim.
+// Returns the shape of a tensor as a matrix: all dims except the output dim (RowDim) become one dim.
 Shape MatrixShape(const Shape& tensor, Fan fan) {
   if (tensor.ndim < 2) return Shape::Of({1, tensor.Product()});
   const int64_t rows = tensor[RowDim(tensor, fan)];
@@ -289,7 +290,7 @@ struct TensorPlace {
 };
 
 // Checks that each dim of a view has a single stride in memory, and that the stride of the last dim is 1. view: the
-// shape in which the tensor is split into blocks, normally the shape after merging.
+// shape that the tensor has when it is split into blocks, normally the shape after merging.
 Status CheckPlace(const Shape& tensor, const Shape& view, const TensorPlace& place) {
   if (place.columns == place.row_length) return {};
   if (place.columns < 2) {
@@ -300,7 +301,7 @@ Status CheckPlace(const Shape& tensor, const Shape& view, const TensorPlace& pla
   if (view[view.ndim - 1] == place.columns) return {};
   return Invalid("row_splits with fan in_out: a part of shape ", ShapeText(tensor), " would be merged to ",
                  ShapeText(view),
-                 ", which is not a view of the parameter: set use_merge_dims to false in the group of the parameter");
+                 ", which is not a view of the parameter: set use_merge_dims=false in the group of the parameter");
 }
 
 // Appends one block for each of the views of a tensor.
@@ -409,8 +410,8 @@ class PartAppender {
       const int64_t begin = std::max(range.start, first);
       const int64_t end = std::min(range.end, first + part.count * row);
       if (begin >= end) continue;
-      // The first argument is the shape of the whole tensor instead of that of the part. The two shapes differ only in
-      // the number of rows, which does not affect the pieces of a range.
+      // FlatShardPieces() receives the shape of the whole tensor instead of the shape of the part. The two shapes
+      // differ only in the length of dim 0, which does not affect the pieces of a range.
       for (const ShardPiece& piece : FlatShardPieces(whole_, begin - first, end - first)) {
         const int64_t start = range.offset_in_shard + begin - range.start + piece.offset_in_shard;
         SHAMPOO_RETURN_IF_ERROR(AppendTensor(param_, settings_, piece.shape, MatrixOf(part), {start, 1, 1}, blocks_));
@@ -439,21 +440,20 @@ class PartAppender {
 // same error.
 Status CheckParts(const ParamDesc& desc, const Settings& settings) {
   if (settings.method == Method::kShampoo && settings.grafting == Grafting::kNone && HasRole(settings, desc)) {
-    return Invalid(
-        "role is ", NameOf(desc.role),
-        ", but grafting is none: expected the role hidden, or another value of the key grafting, because "
-        "neither preconditioning nor grafting would apply to the parameter. To ignore all roles, set the key "
-        "route to off");
+    return Invalid("role is ", NameOf(desc.role),
+                   ", but grafting=none: expected the role hidden, or another value of the key grafting, because "
+                   "neither preconditioning nor grafting would apply to the parameter. To ignore all roles, set "
+                   "route=off");
   }
   const Shape tensor = StackedTensorShape(desc.shape, desc.stack_dims);
   if (settings.method == Method::kMuon && settings.route == Route::kOff && tensor.ndim < 2) {
     return Invalid("method muon needs a matrix, and ", desc.stack_dims > 0 ? "a stacked tensor" : "the parameter",
                    " has the shape ", ShapeText(tensor),
-                   ": put the parameter in a group with method adam, or set the key route to auto");
+                   ": put the parameter in a group with method=adam, or set route=auto");
   }
   if (desc.form != ShardForm::kFlat || desc.row_splits.empty() || RowDim(tensor, desc.fan) == 0) return {};
   return Invalid(
-      "row_splits with fan in_out: a flat shard is not supported with shard_mode local: expected shard_mode gather, or "
+      "row_splits with fan in_out: a flat shard is not supported with shard_mode=local: expected shard_mode=gather, or "
       "rectangular shards");
 }
 

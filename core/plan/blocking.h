@@ -17,16 +17,17 @@
 //   2. pieces  a flat shard of a tensor, which is a range of its elements in memory order, is cut into dense pieces;
 //   3. merge   small dims of each tensor or piece are joined;
 //   4. split   dims above max_preconditioner_dim are cut.
-// StackedTensorShape() and RowDim() accept every shape. The other functions that take a Shape require that it has no
-// empty dim and, except CountBlocks(), that the product of its dims fits int64_t.
+// StackedTensorShape() and RowDim() accept every shape. The other functions that take a Shape require that no dim of
+// the shape is 0. All of these except CountBlocks() also require that the product of the dims fits int64_t.
 namespace shampoo {
 
-// Appends the blocks of one parameter. In each block, sets the fields that describe its view of the parameter, the size
-// of its matrix, and how its direction is computed. The caller sets the other fields.
+// Appends the blocks of one parameter. In each block, sets the fields that describe the view of the parameter
+// (from `shape` to `global_offset`), the matrix to which the block belongs (Block::matrix_rows), and how the direction
+// is computed (such as is_preconditioned). The caller sets the other fields.
 Status AppendBlocks(const Param& param, const Settings& settings, std::vector<Block>* blocks);
 
-// 1. The elements of a flat range of the stack that are in one stacked tensor: elements [start, end) of this tensor.
-// The range [start, end) is never empty.
+// 1. The part of a flat range of the stack that is in one stacked tensor: elements [start, end) of this tensor. It is
+// never empty.
 struct StackedRange {
   int64_t tensor;  // 0, 1, ... in memory order
   int64_t start;
@@ -34,12 +35,13 @@ struct StackedRange {
   int64_t offset_in_shard;  // of element `start`, counted from the beginning of the flat range
 };
 
-// Returns the shape of one stacked tensor. If stack_dims is the number of dims, each element is a separate tensor. This
-// function and the next two require 0 <= stack_dims <= shape.ndim.
+// Returns the shape of one stacked tensor. If stack_dims is shape.ndim, each element is a separate tensor.
+// StackedTensorShape(), CountStack() and SplitStack() require 0 <= stack_dims <= shape.ndim.
 Shape StackedTensorShape(const Shape& shape, int stack_dims);
 
-// Returns the number of tensors that the flat range [start, end) of the stack touches. A caller that limits the number
-// of blocks checks this number before SplitStack allocates that many entries.
+// Returns the number of stacked tensors that have elements in the flat range [start, end) of the stack. This is the
+// number of entries that SplitStack() returns. A caller that limits the number of blocks checks this number
+// before it calls SplitStack().
 int64_t CountStack(const Shape& shape, int stack_dims, int64_t start, int64_t end);
 
 // Cuts the flat range [start, end) at the borders of the stacked tensors, in memory order. The whole stack is
@@ -59,7 +61,7 @@ int RowDim(const Shape& tensor, Fan fan);
 // CheckParamDesc accepts.
 std::vector<TensorPart> TensorParts(const std::vector<int64_t>& splits, int64_t rows);
 
-// 2. A dense piece of a tensor. A flat shard contains all elements of the piece.
+// 2. A dense piece of a tensor. All elements of the piece are in one flat shard.
 struct ShardPiece {
   int64_t offset_in_shard;  // of the first element of the piece, in elements
   Shape shape;
@@ -72,17 +74,17 @@ struct ShardPiece {
 // is empty. A scalar gives one piece of shape (1). Requires 0 <= start <= end <= shape.Product().
 std::vector<ShardPiece> FlatShardPieces(const Shape& shape, int64_t start, int64_t end);
 
-// 3. Merges dims: returns the shape of the same elements, in the same order, with fewer and larger dims. Dims of 1 are
-// dropped. If no dim is left (a scalar, or all dims are 1), the shape is (1). Two neighbors become one dim if their
-// product is at most max_dim. min_dim selects the neighbors that are considered:
+// 3. Merges dims: returns the shape of the same elements, in the same sequence, with fewer and larger dims. Dims of
+// length 1 are dropped. If no dim remains (a scalar, or all dims are 1), the shape is (1). Two neighboring dims become
+// one dim if their product is at most max_dim. min_dim selects the neighbors that are considered:
 //   min_dim == 0: all neighbors, from left to right.
-//   min_dim > 0:  from right to left, neighbors of which at least one is below min_dim, while more than two dims are
-//                 left. This merges the kernel dims of a convolution with its input channels, and the number of
+//   min_dim > 0:  from right to left, neighbors of which at least one is below min_dim, while more than two dims
+//                 remain. This merges the kernel dims of a convolution with its input channels, and the number of
 //                 attention heads with the width of a head, whether the output dim is first or last. A matrix stays a
 //                 matrix.
-// A dim longer than skip_size is not merged; with skip_size 0, there is no such limit. If `skipped` is not nullptr, bit
-// k of *skipped says whether dim k of the result is longer than skip_size. Requires max_dim >= 1, min_dim >= 0 and
-// skip_size >= 0.
+// A dim longer than skip_size is not merged; with skip_size 0, there is no such limit. If `skipped` is not nullptr,
+// sets bit k of *skipped if dim k of the result is longer than skip_size, and clears all other bits. Requires
+// max_dim >= 1, min_dim >= 0 and skip_size >= 0.
 Shape MergeDims(const Shape& shape, int64_t max_dim, int64_t min_dim, int64_t skip_size = 0,
                 uint32_t* skipped = nullptr);
 
@@ -94,9 +96,10 @@ struct TensorBlock {
   int64_t offset;                        // in elements
 };
 
-// Computes how many blocks SplitBlocks would return, so that a caller can reject a small max_dim before memory for the
-// blocks of a large tensor is allocated. Returns false and leaves *count unchanged if the number exceeds int64_t. This
-// cannot happen if the product of the shape fits int64_t. Requires max_dim >= 1. skipped: see SplitBlocks.
+// Sets *count to the number of blocks that SplitBlocks() would return, so that a caller can reject a max_dim that is
+// too small before it allocates memory for the blocks. If the number exceeds int64_t, returns false and leaves *count
+// unchanged. The number fits if the product of the dims fits int64_t. Requires max_dim >= 1. skipped: see
+// SplitBlocks().
 bool CountBlocks(const Shape& shape, int64_t max_dim, int64_t* count, uint32_t skipped = 0);
 
 // Cuts each dim into chunks of max_dim; the last chunk may be shorter. The blocks are ordered by their chunk indices,

@@ -27,7 +27,7 @@ Status CheckShape(const char* field, const Shape& shape, int64_t* product) {
                      ": expected at least 0 (a parameter with a dim of 0 is empty, and is ignored)");
     }
   }
-  // Offsets in bytes are int64 and an element has at most 8 bytes, so 2^59 elements always fit.
+  // An element has at most 8 bytes, so offsets in bytes fit int64_t if there are at most 2^59 elements.
   if (!CheckedProduct(shape, product) || *product > (int64_t{1} << 59)) {
     return Invalid(field, " is ", ShapeText(shape),
                    ": the number of elements exceeds 2^59; check that ndim is right, and that each dim is a number of "
@@ -112,8 +112,8 @@ Status CheckRootDevice(const Settings& default_group, const Settings& settings, 
   if (!on_host) return {};
   if (settings.root_async > 0 || settings.method != Method::kShampoo) return {};
   return Invalid(
-      "key root_device: the value host is not allowed with root_async 0, because a step cannot wait for the host: "
-      "expected the value device, or a root_async of at least 1 in every group with method shampoo");
+      "key root_device: the value host is not allowed with root_async=0, because a step cannot wait for the host: "
+      "expected the value device, or a root_async of at least 1 in every group with method=shampoo");
 }
 
 Status CheckParamDesc(const ParamDesc& desc, int64_t* elements) {

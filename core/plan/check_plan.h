@@ -17,12 +17,12 @@ Status CheckDeviceKeys(const Settings& settings, const Placement& placement);
 // contain root_device.
 Status CheckRootDevice(const Settings& default_group, const Settings& settings, const Placement& placement);
 
-// Checks those fields of a description that do not depend on other parameters: name, shape, stack_dims, row_splits and,
-// with CheckShard(), the shard. Sets *elements to the number of elements in the caller's buffers.
+// Checks those fields of a description that do not depend on other parameters: name, shape, stack_dims and row_splits.
+// Calls CheckShard() for the fields that describe the shard. Stores the value for Param::elements in *elements.
 Status CheckParamDesc(const ParamDesc& desc, int64_t* elements);
 
-// Checks the fields of a description that describe a shard, and sets *elements like CheckParamDesc(). Name, shape,
-// stack_dims and row_splits must be valid already.
+// Checks the fields of a description that describe a shard, and stores the value for Param::elements in *elements. The
+// other fields that CheckParamDesc() checks must be valid already.
 Status CheckShard(const ParamDesc& desc, int64_t* elements);
 
 }  // namespace shampoo

@@ -25,9 +25,9 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
   int64_t cost = kCostOfBlock + kCostOfElement * block.elements;
   // The operations for each dim are counted in units of block.elements * block.shape[k]. An update of a factor matrix
   // counts as 1. A product of the block with an inverse root (a contraction) or with an eigenbasis (a rotation) counts
-  // as 2. Shampoo makes an update and a contraction. A method in eigenbases makes an update and two rotations. With
-  // factor_correction kl or method kl_shampoo, a matrix needs one more contraction in total. Each of its two dims adds
-  // half of the 2 that a contraction counts.
+  // as 2. Method shampoo makes an update and a contraction, which count as 3. A method in eigenbases makes an update
+  // and two rotations, which count as 5. If such a method uses factor_correction=kl, as kl_shampoo always does, a block
+  // of order 2 needs one more contraction for both dims together, so each dim counts as 6.
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k)) continue;
     const auto at = static_cast<size_t>(k);
@@ -37,11 +37,11 @@ inline int64_t CostOfOrdinaryStep(const Block& block) {
   return cost;
 }
 
-// Returns the cost of the inverse root or eigenbasis of a d x d matrix, divided by d^3. The cost is that of root_method
-// eigen, even if the group has another root_method. This method normally uses eigenvectors, and the result is 10: 9 for
-// the eigendecomposition, and 1 to compute the root from it or to compare an eigenbasis with the previous one. For
-// inverse square roots in float32, in a range of sizes, the method uses resolvents instead (core/roots/resolvent.h). A
-// root by resolvents takes about two fifths of the time of a root by eigenvectors.
+// Returns the cost of the inverse root or eigenbasis of a d x d matrix, divided by d^3. The cost is that of
+// root_method=eigen, even if the group has another root_method. Normally root_method=eigen uses eigenvectors, and the
+// result is 10: 9 for the eigendecomposition, and 1 to compute the root from it or to compare an eigenbasis with the
+// previous one. For inverse square roots in float32 with kMinResolventSize <= d <= kMaxResolventSize, it uses a sum of
+// shifted inverses (core/roots/resolvent.h), which takes about two fifths of the time. The result is then 4.
 inline int64_t CostOfRootPerCube(const Block& block, int64_t d) {
   const bool by_resolvents =
       block.root == 2 && block.root_dtype == Dtype::kF32 && d >= kMinResolventSize && d <= kMaxResolventSize;
@@ -69,8 +69,8 @@ inline double StepCost(const Block& block) {
 // A block of at most this cost, about two microseconds, counts as small: threads may take small blocks in any sequence.
 inline constexpr double kCostOfSmallBlock = 100000;
 
-// The least work of each thread if a step uses several threads, about 100 microseconds. On two processors of a virtual
-// machine (Zen 4), a wake-up takes 50 microseconds. There, two threads finished 400 microseconds of work in 249
+// The least work of each thread of a step that uses several threads, about 100 microseconds. On two processors of a
+// virtual machine (Zen 4), a wake-up takes 50 microseconds. There, two threads finished 400 microseconds of work in 249
 // microseconds at best, and 200 microseconds of work in 201 microseconds. If other processes keep the processors busy,
 // a step waits for its second thread: with 20 busy threads on these two processors, 100 microseconds of work took 102
 // microseconds in the median, but 15,000 microseconds in one of a hundred runs.
@@ -86,8 +86,8 @@ inline int UsefulThreads(double cost, int max_threads) {
 // OwnerCost averages the cost of roots over this number of steps, from step 1 on.
 inline constexpr int64_t kCostHorizon = 1000;
 
-// Returns the average cost of a step of a block. If the key balance is "cost", this cost is the load of the block when
-// owners are assigned.
+// Returns the average cost of a step of a block. With balance=cost, this cost is the load of the block when owners are
+// assigned.
 inline int64_t OwnerCost(const Block& block, const RefreshKeys& keys) {
   const int64_t refreshes = std::max<int64_t>(RefreshCount(keys, kCostHorizon), 1);
   return CostOfOrdinaryStep(block) +

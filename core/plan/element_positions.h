@@ -12,16 +12,16 @@ namespace shampoo {
 // code, which visits runs of elements. ElementPositions can be copied to a device, where each thread computes the
 // positions of its own elements.
 struct ElementPositions {
-  // A strided view. Dims of size 1 are dropped, and contiguous dims are merged. At least one dim remains.
+  // A strided view of an array. Dims of length 1 are dropped, and contiguous dims are merged. At least one dim remains.
   struct View {
     int32_t order;
     int64_t shape[kMaxDims];
-    int64_t stride[kMaxDims];
-    int64_t offset;
+    int64_t stride[kMaxDims];  // in elements
+    int64_t offset;            // of the view's first element in the array, in elements
 
-    // Returns the position of element i in the row-major order of the view. Index: an unsigned type that can represent
-    // the number of elements. If 32 bits suffice, use a type of 32 bits, because divisions of 64-bit numbers are slow
-    // on a device.
+    // Returns the position in the array of element number i of the view. Elements are counted in row-major order.
+    // Index: an unsigned type that can represent the number of elements. If 32 bits suffice, use a type of 32 bits,
+    // because divisions of 64-bit numbers are slow on a device.
     template <typename Index>
     constexpr int64_t At(Index i) const {
       int64_t position = offset;
@@ -36,7 +36,7 @@ struct ElementPositions {
 
   static ElementPositions Of(const BlockPlace& place);
 
-  // Returns the position of element i of the block.
+  // Returns the position in the flattened parameter of element number i of the block.
   constexpr int64_t At(int64_t i) const {
     return piece.At(static_cast<uint64_t>(block.At(static_cast<uint32_t>(i))));  // i is below kLargestBlock
   }

@@ -154,8 +154,8 @@ std::vector<GatherPass> PlanGatherPasses(const PlanData& plan) {
         if (owner < own) At(collect.recv_at, shard) += static_cast<size_t>(to_owner);
         if (shard < own) At(deliver.recv_at, owner) += static_cast<size_t>(bytes.update);
         const ShardSlice slice{index, shard, n, to_owner > 0, region, 0, 0, 0};
-        // The offsets below count from the start of the message between `shard` and `owner`. `move` adds the
-        // start of this message when all sizes are known.
+        // The offsets below count from the start of the message between `shard` and `owner`. When the sizes of all
+        // messages are known, `move` (below) adds the offset of this message in the buffer.
         if (shard == own) {
           pass.held.push_back(slice);
           pass.held.back().gradient_at = static_cast<int64_t>(At(collect.send, owner));

@@ -61,7 +61,7 @@ void LayOutRoots(const Settings& settings, Block* block, StatePlacer* states) {
   if (block->is_preconditioned) states->Place(&block->diagonal, Dtype::kI32, block->order());
 }
 
-// Places factor matrices, eigenbases, the count of gradients and, with factor_correction kl, the inverse square roots
+// Places factor matrices, eigenbases, the count of gradients and, with factor_correction=kl, the inverse square roots
 // of eigenvalues. Only the lower triangle of a factor matrix is stored, whatever its size.
 void LayOutBases(const Settings& settings, Block* block, StatePlacer* states) {
   const Dtype factor_dtype = settings.factor_dtype.value_or(block->computation);
@@ -114,7 +114,7 @@ void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block) {
   }
   if (block->is_orthogonalized && settings.direction_moment != DirectionMoment::kNone) {
     block->moment_of_direction = settings.direction_moment;
-    // Means of rows or columns are stored in the computation dtype, because they take little memory.
+    // Means of squares of each row or column are stored in the computation dtype, because they take little memory.
     const bool has_all = settings.direction_moment == DirectionMoment::kElement;
     states.Place(&block->direction_moment,
                  has_all ? settings.second_moment_dtype.value_or(block->computation) : block->computation,

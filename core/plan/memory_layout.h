@@ -20,8 +20,8 @@ inline constexpr int64_t kArenaAlignment = 256;
 int64_t CounterBytes(int64_t groups);
 
 // Sets the block's fields `computation`, `root_dtype`, `root` and `moment_of_direction`. For each state that the block
-// has, sets the dtype, the form and the offset from the first state of the block. Sets `state_bytes` to the size of all
-// states together, and `state_offset` to 0.
+// has, sets the dtype, the form and the offset (StateSlot). The offsets count from the first state of the block. Sets
+// `state_bytes` to the size of all states together, and `state_offset` to 0.
 void LayOutBlock(const Settings& settings, Dtype param_dtype, Block* block);
 
 // Adds `offset` to the offsets that LayOutBlock has set, so that the states of the block start at `offset` in the

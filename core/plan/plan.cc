@@ -57,8 +57,8 @@ Status Plan::AddSettings(const Config& config) {
       settings.root_rank_handling == RankHandling::kEpsilon) {
     return Invalid(
         "key epsilon: the value ", settings.epsilon,
-        " is not allowed for an optimizer: expected > 0, because a rank-deficient factor matrix otherwise "
-        "has no inverse root; or set root_relative_epsilon above 0, or root_rank_handling to pseudo_inverse");
+        " is not allowed if root_relative_epsilon is 0, too: expected one of them above 0, or "
+        "root_rank_handling=pseudo_inverse, because a rank-deficient factor matrix otherwise has no inverse root");
   }
   for (const Key& key : Keys()) {
     if (key.scope == Scope::kOptimizer && config.IsSet(key) && config.ValueOf(key).text != config_.ValueOf(key).text) {
@@ -71,7 +71,7 @@ Status Plan::AddSettings(const Config& config) {
   const Settings& own = open_->groups.empty() ? settings : open_->groups[0];
   if (own.communicate == Communicate::kParams && settings.output == Output::kUpdates) {
     return Invalid(
-        "key communicate: the value params is not allowed if the key output is updates, because the ranks then need "
+        "key communicate: the value params is not allowed with output=updates, because the ranks then need "
         "the updates: set communicate=updates or output=parameters");
   }
   SHAMPOO_RETURN_IF_ERROR(CheckDeviceKeys(settings, open_->placement));
@@ -164,7 +164,7 @@ Status Plan::AddShard(int index, int shard_rank, const ParamDesc& desc) {
   return {};
 }
 
-// With shard_mode gather, finds the shard layout of every parameter that has elements.
+// With shard_mode=gather, finds the shard layout of every parameter that has elements.
 Status Plan::FindShardLayouts(PlanData* made) const {
   const Placement& placement = made->placement;
   if (made->groups[0].shard_mode == ShardMode::kLocal) return {};
@@ -212,8 +212,8 @@ Status Plan::MakeBlocks(PlanData* made) const {
             "parameter \"", param.desc.name, "\" is divided among shard ranks: expected a whole parameter, because ",
             block.is_orthogonalized ? "method muon orthogonalizes whole matrices"
                                     : Cat("its group uses norms of whole tensors (one of the keys ", kNormKeys, ")"),
-            "; set shard_mode to gather, or use another group for the parameter",
-            block.is_orthogonalized ? "; or set muon_local to true to orthogonalize each shard alone" : "");
+            "; set shard_mode=gather, or use another group for the parameter",
+            block.is_orthogonalized ? "; or set muon_local=true to orthogonalize each shard alone" : "");
       }
       const bool reads_rows = settings.direction_moment == DirectionMoment::kRow ||
                               settings.direction_moment == DirectionMoment::kShort ||
@@ -221,9 +221,9 @@ Status Plan::MakeBlocks(PlanData* made) const {
       if (block.piece_of_shard && block.is_orthogonalized && reads_rows) {
         return Invalid(
             "parameter \"", param.desc.name,
-            "\" is divided among shard ranks: expected a whole parameter, because whole rows and columns are needed if "
-            "second_moment is row or short, or if update_floor_rows is true, even with muon_local; set shard_mode to "
-            "gather, or set update_floor_rows to false and second_moment to element or none");
+            "\" is divided among shard ranks: expected a whole parameter, because whole rows and columns are needed "
+            "with second_moment=row, second_moment=short or update_floor_rows=true, even with muon_local; set "
+            "shard_mode=gather, or set update_floor_rows=false and second_moment=element or second_moment=none");
       }
       if (made->gathers) {
         block.gathered = true;
@@ -235,7 +235,7 @@ Status Plan::MakeBlocks(PlanData* made) const {
           settings.muon_math == MuonMath::kBf16 && settings.orthogonalization != Orthogonalization::kExact;
       if (block.is_orthogonalized && uses_bf16 && block.computation == Dtype::kF64) {
         return Invalid("key muon_math is bf16, but parameter \"", param.desc.name,
-                       "\" has computation dtype f64: expected muon_math f32, or computation_dtype f32");
+                       "\" has computation dtype f64: expected muon_math=f32, or computation_dtype=f32");
       }
     }
   }
@@ -312,9 +312,8 @@ Status Plan::Finish() {
     const Settings& settings = finished_->groups[g];
     if (settings.use_nesterov && settings.momentum == 0 && settings.method != Method::kMuon) {
       LogText(LogLevel::kWarning, [g] {
-        return Cat(
-            "group ", g,
-            ": use_nesterov has no effect because momentum is 0; set momentum above 0, or use_nesterov to false");
+        return Cat("group ", g,
+                   ": use_nesterov has no effect because momentum is 0; set momentum above 0, or use_nesterov=false");
       });
     }
   }

@@ -32,23 +32,23 @@ struct Placement {
   DeviceType device = DeviceType::kCpu;
 };
 
-// With shard_mode gather, the bytes of a rank's exchange buffers, and the bytes that the rank sends in a step. Each
-// buffer except `whole` has room for PlanData::exchange_sets() buckets. If the communicator has no all-to-all, the
-// buffer by_all_gather is used: on the CPU in addition to the others, on a device in place of `held` and `owned`.
+// With shard_mode=gather, the bytes of a rank's exchange buffers, and the bytes that the rank sends in a step. Each
+// buffer except `whole` has room for PlanData::exchange_sets() buckets. If the communicator has no all-to-all, the rank
+// also has the buffer by_all_gather. On a device, by_all_gather then replaces `held` and `owned`.
 struct GatherBytes {
   int64_t held = 0;     // buffer for the slices that the rank sends; with one replica, also for received updates
   int64_t owned = 0;    // buffer for the slices that the rank receives as owner, and for updates that it sends
   int64_t whole = 0;    // buffer for whole blocks that the rank owns: on the CPU those of one bucket, on a device all
-  int64_t arrived = 0;  // buffer for updates of the rank's shards, from all replicas
-  int64_t by_all_gather = 0;  // buffer for the all-gathers that replace the all-to-all
-  int64_t sent = 0;
-  int64_t sent_by_all_gather = 0;  // replaces `sent` if the communicator has no all-to-all
+  int64_t arrived = 0;  // buffer for updates of elements that the rank holds, from all replicas; 0 with one replica
+  int64_t by_all_gather = 0;       // buffer for the all-gathers that replace the all-to-all
+  int64_t sent = 0;                // the bytes that the rank sends in a step, if the communicator has an all-to-all
+  int64_t sent_by_all_gather = 0;  // the same if the communicator has no all-to-all
 
   int64_t buffers() const { return held + owned + whole + arrived; }
 };
 
-// With shard_mode gather on a device, totals over the slices that a rank holds and all slices of the blocks that the
-// rank owns. If the rank holds a slice of a block that it owns, this slice counts twice.
+// With shard_mode=gather on a device: totals over the slices that a rank holds, plus totals over all slices of the
+// blocks that the rank owns. If the rank holds a slice of a block that it owns, this slice counts twice.
 struct SliceCounts {
   int64_t slices = 0;
   int64_t elements = 0;
@@ -58,9 +58,10 @@ struct SliceCounts {
 // The contents of a finished plan. The Plan and its optimizers share one PlanData, which does not change.
 struct PlanData {
   Placement placement;
-  int threads = 1;                                                     // the number that a step uses; never 0
-  std::vector<Settings> groups;                                        // [0]: from the plan's config
-  std::vector<std::vector<std::pair<std::string, std::string>>> keys;  // names and values by group, equal on all ranks
+  int threads = 1;               // the number that a step uses; never 0
+  std::vector<Settings> groups;  // [0]: from the plan's config
+  // By group: names and values of the keys that must have equal values on all ranks.
+  std::vector<std::vector<std::pair<std::string, std::string>>> keys;
   std::vector<Param> params;
   std::vector<Block> blocks;                 // by parameter, then by position
   std::vector<int64_t> state_bytes_of_rank;  // size of each rank's arena
@@ -68,7 +69,7 @@ struct PlanData {
   size_t bucket_count = 1;
   std::vector<int64_t> bucket_segment_bytes;  // by bucket: the bytes that each replica sends; empty with one replica
 
-  bool gathers = false;  // whether shard_mode is gather and there are several shard ranks
+  bool gathers = false;  // true with shard_mode=gather and several shard ranks
   // The next three fields are used only if `gathers` is true.
   std::vector<ShardLayout> shard_layouts;  // by parameter
   std::vector<GatherBytes> gather_bytes_of_rank;
@@ -78,7 +79,7 @@ struct PlanData {
   const Param& param(const Block& block) const { return At(params, block.param); }
   const Settings& group(const Block& block) const { return At(groups, block.group); }
   const Settings& group(const Param& param) const { return At(groups, param.desc.group); }
-  // Returns whether some group has state_rounding or param_rounding stochastic.
+  // Returns whether some group has state_rounding=stochastic or param_rounding=stochastic.
   bool rounds_stochastically() const {
     return std::any_of(groups.begin(), groups.end(),
                        [](const Settings& group) { return group.rounds_stochastically(); });
@@ -101,10 +102,10 @@ struct PlanData {
   // The number of sets of exchange buffers. If a device computes several buckets, there are two sets, so that one
   // bucket is exchanged while the next one is computed. Bucket k uses set k % exchange_sets().
   int64_t exchange_sets() const { return placement.device != DeviceType::kCpu && bucket_count > 1 ? 2 : 1; }
-  // Returns whether replicas on devices use a separate exchange, before any replica writes, to agree that they make the
-  // step. Gathered blocks require this exchange because each replica checks only the blocks that it owns. Several
-  // buckets require it because the second bucket is computed while the first one is exchanged. Without this exchange,
-  // the replicas agree by means of the headers that precede their updates (SegmentHeader).
+  // Returns whether replicas on devices use a separate exchange to agree that all of them make the step, before any of
+  // them writes. Gathered blocks require this exchange because each replica checks only the blocks that it owns.
+  // Several buckets require it because the second bucket is computed while the first one is exchanged. Without this
+  // exchange, replicas agree with the headers that precede their updates (SegmentHeader).
   bool replicas_agree_first() const { return placement.replica_world > 1 && (gathers || bucket_count > 1); }
   int64_t state_bytes() const { return At(state_bytes_of_rank, rank()); }
   const GatherBytes& gather_bytes() const { return At(gather_bytes_of_rank, rank()); }
@@ -117,8 +118,8 @@ struct PlanData {
 // Collects groups and parameters, and computes a PlanData from them.
 class Plan {
  public:
-  // A function that returns how many bytes of workspace the backend allocates on a rank. rank: see PlanData::rank().
-  // blocks: the blocks that the rank owns.
+  // A function that returns how many bytes of workspace the backend allocates on a rank. rank: an index as in
+  // PlanData::rank(). blocks: the blocks that the rank owns.
   using WorkspaceBytes = int64_t (*)(const PlanData& plan, size_t rank, const std::vector<const Block*>& blocks);
 
   static Status Create(const Config& config, const Placement& placement, WorkspaceBytes workspace_bytes,

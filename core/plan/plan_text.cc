@@ -21,9 +21,9 @@ struct RankDeficientFactor {
 // Returns the factor matrix of a dim if the matrix cannot have full rank and this needs a warning. Otherwise `block` of
 // the result is nullptr.
 RankDeficientFactor FactorAtFirstRoot(const Block& block, int dim, const Settings& settings) {
-  // No warning is needed in these cases: eigenbases need no inverse; a pseudo-inverse omits directions without
-  // gradients; with a relative epsilon, the root in these directions is at most a fixed multiple of the root in other
-  // directions.
+  // No warning is needed in three cases. Methods with eigenbases compute no inverse roots. A pseudo-inverse is 0 in
+  // directions without gradients. With a relative epsilon, the eigenvalues of the root in these directions are at most
+  // a fixed multiple of its eigenvalues in other directions.
   if (UsesEigenbasis(settings.method)) return {};
   if (settings.root_rank_handling == RankHandling::kPseudoInverse || settings.root_relative_epsilon > 0) return {};
   const int64_t step = FirstRefreshOf(RefreshKeysOf(settings), block.phase);

@@ -15,10 +15,11 @@ namespace shampoo {
 // with_shards: the lines also contain this rank's shard of each parameter, for ranks that must hold the same shards.
 std::vector<std::string> PlanLines(const PlanData& plan, bool with_shards);
 
-// Returns a warning if factor matrices cannot have full rank when their first inverse roots are computed, because too
-// few gradients have been added by then. In directions without gradients, such a matrix consists of epsilon alone, and
-// its root is large. The warning counts these matrices and names the one whose rank is farthest below full rank. If
-// there are no such matrices, returns "".
+// Returns a warning if some factor matrices cannot have full rank when their first inverse roots are computed, because
+// too few gradients have been added to them by then. In directions without gradients, such a matrix consists of epsilon
+// alone, and its root is large. The warning contains the number of such matrices and the name of the one for which size
+// minus rank is largest. If there is no such matrix, returns "". Counts no matrix of a method in eigenbases, and none
+// with root_rank_handling=pseudo_inverse or root_relative_epsilon above 0.
 std::string RankDeficientFactorsText(const PlanData& plan);
 
 }  // namespace shampoo

@@ -68,7 +68,7 @@ int64_t CountBefore(const Shape& shape, const std::array<int64_t, kMaxDims>& str
     const int64_t whole = std::min(rest / At(stride, k), shape[k]);
     count += whole * inner;
     if (whole == shape[k]) break;
-    // The position is in row number `whole` of this dim, or in the gap in memory after that row.
+    // The position is in the elements whose index in dim k is `whole`, or in the gap in memory after them.
     rest -= whole * At(stride, k);
   }
   return count;

@@ -18,8 +18,8 @@ inline constexpr int kMaxDims = 8;
 
 // The dims of a row-major tensor, outermost first. A scalar has ndim 0 and one element. Entries of `dims` from ndim on
 // are 0, so that equal shapes compare equal.
-// The functions of core/plan require dims >= 1 whose product fits int64_t, except CheckedProduct, ShapeText and the
-// checks of the caller's shapes, which use CheckedProduct.
+// Unless their comments say otherwise, the functions of core/plan require dims >= 1 whose product fits int64_t.
+// Exceptions: CheckedProduct(), ShapeText() and the checks of the caller's shapes (check_plan.h).
 struct Shape {
   int ndim = 0;
   std::array<int64_t, kMaxDims> dims{};
@@ -54,7 +54,7 @@ std::string ShapeText(const Shape& shape);
 // Returns the strides of a dense row-major tensor, in elements. Strides from ndim on are 0.
 std::array<int64_t, kMaxDims> RowMajorStrides(const Shape& shape);
 
-// Returns the length of a run: consecutive elements of a strided view that are also consecutive in memory.
+// Returns the length of each run of a strided view. A run: consecutive elements that are also consecutive in memory.
 inline int64_t RunLength(const Shape& shape, const std::array<int64_t, kMaxDims>& stride) {
   int64_t length = 1;
   for (int k = shape.ndim - 1; k >= 0 && (shape[k] == 1 || At(stride, k) == length); --k) length *= shape[k];

@@ -96,7 +96,7 @@ Status ShardLayout::Find(const ParamDesc& own, int rank, int world, const std::m
   }
   if (count > 0) {
     return Invalid(
-        "shard_mode gather needs the shards of all ranks; missing: shard rank", count > 1 ? "s " : " ", missing,
+        "shard_mode=gather needs the shards of all ranks; missing: shard rank", count > 1 ? "s " : " ", missing,
         count > 4 ? Cat(" and ", count - 4, " more") : "",
         nothing_added
             ? ". The other shards cannot be derived from this rank's shard, which is neither an equal chunk of the "
@@ -116,8 +116,9 @@ Status ShardLayout::Find(const ParamDesc& own, int rank, int world, const std::m
   return {};
 }
 
-// Returns whether this rank's shard satisfies a rule, and sets the rule. The rule that the form of the shard suggests
-// is tried first. An empty shard satisfies every rule that assigns no elements to this rank.
+// Sets rule_ to a Rule that this rank's shard satisfies. If there is none, returns false, and rule_ is undefined. The
+// Rule that the form of the shard suggests is tried first. An empty shard satisfies every Rule that assigns no elements
+// to this rank.
 bool ShardLayout::FollowRule(const ParamDesc& own, int rank, int world) {
   if (own.form == ShardForm::kWhole || (own.form == ShardForm::kRectangle && own.shape.ndim == 0)) return true;
   const Region region = Region::Of(own);
@@ -140,7 +141,7 @@ Status ShardLayout::CheckListed(const ParamDesc& own, int world) const {
     sum += region.elements();
     if (!ranks.empty() && region.shape != At(regions_, ranks[0]).shape) {
       return Invalid("shard rank ", r, " has a different shard form than shard rank ", ranks[0],
-                     ": shard_mode gather accepts flat shards or rectangles of a parameter, not both");
+                     ": shard_mode=gather accepts flat shards or rectangles of a parameter, not both");
     }
     ranks.push_back(r);
   }
@@ -153,13 +154,13 @@ Status ShardLayout::CheckListed(const ParamDesc& own, int world) const {
     for (size_t j = i + 1; j < ranks.size() && first_row(ranks[j]) < region.offset[0] + region.extent[0]; ++j) {
       if (!Intersect(region, At(regions_, ranks[j]))) continue;
       return Invalid("the shards of shard ranks ", std::min(ranks[i], ranks[j]), " and ", std::max(ranks[i], ranks[j]),
-                     " overlap: with shard_mode gather, each element must be on exactly one shard rank, or the whole "
-                     "parameter on every shard rank");
+                     " overlap: with shard_mode=gather, each element must be on exactly one shard rank, or every "
+                     "shard rank must hold the whole parameter");
     }
   }
   if (sum == elements_) return {};
   return Invalid("the shards of all shard ranks together hold ", sum, " of ", elements_, " elements of \"", own.name,
-                 "\": with shard_mode gather, each element must be on exactly one shard rank");
+                 "\": with shard_mode=gather, each element must be on exactly one shard rank");
 }
 
 Region ShardLayout::Of(int rank) const {

@@ -15,12 +15,12 @@
 // Determines which elements of a parameter each shard rank holds, and which of these elements belong to a block.
 namespace shampoo {
 
-// A rectangle of a row-major tensor: the elements that one rank holds. If the region has one dim after dims have been
-// merged (see `shape`), its elements are consecutive in the tensor.
+// A rectangle of a row-major tensor: the elements that one rank holds. If `shape` has one dim after the merging that
+// its comment describes, the elements of the rectangle are consecutive in the tensor.
 struct Region {
-  Shape shape;  // of the tensor; a dim that the rectangle covers completely is merged into the dim before it
-  Shape offset;
-  Shape extent;
+  Shape shape;   // of the tensor; a dim that the rectangle covers completely is merged into the dim before it
+  Shape offset;  // of the rectangle, in the merged dims
+  Shape extent;  // of the rectangle, in the merged dims
 
   // Returns the region of elements [first, first + count) of a tensor with `elements` elements.
   static Region Interval(int64_t first, int64_t count, int64_t elements);
@@ -40,9 +40,9 @@ class ShardLayout {
   //   own     the parameter as this rank describes it
   //   others  the descriptions of other ranks' shards that the caller has added, by shard rank. If there are none, the
   //           layout follows the Rule that this rank's own shard satisfies.
-  // Returns an error if some shards of other ranks are described and some are not, or if none is described and this
-  // rank's own shard satisfies no Rule. If all shards are described, each element must be on exactly one rank, or every
-  // rank must hold the whole parameter.
+  // Returns an error in three cases. First: `others` describes the shards of some other ranks, but not of all of them.
+  // Second: `others` describes no other rank's shard, and this rank's own shard satisfies no Rule. Third: all shards
+  // are described, some element is not on exactly one rank, and not every rank holds the whole parameter.
   static Status Find(const ParamDesc& own, int rank, int world, const std::map<int, ParamDesc>& others,
                      ShardLayout* out);
 
@@ -55,8 +55,8 @@ class ShardLayout {
  private:
   enum class Rule {
     kWhole,   // the whole parameter on every rank
-    kChunks,  // equal chunks of the flattened parameter; the last ranks may have less or nothing
-    kRows,    // equal chunks of dim 0; the last ranks may have less or nothing
+    kChunks,  // equal chunks of the flattened parameter; those of the last ranks may be shorter or empty
+    kRows,    // equal chunks of dim 0; those of the last ranks may be shorter or empty
     kListed,  // the regions in regions_
   };
   bool FollowRule(const ParamDesc& own, int rank, int world);
@@ -65,7 +65,7 @@ class ShardLayout {
   Rule rule_ = Rule::kWhole;
   int64_t elements_ = 0;
   int64_t rows_ = 0;             // length of dim 0
-  int64_t chunk_ = 0;            // elements or rows of each rank's chunk
+  int64_t chunk_ = 0;            // number of elements (kChunks) or rows (kRows) of a full chunk
   std::vector<Region> regions_;  // by rank
 };
 

@@ -12,18 +12,21 @@ namespace shampoo {
 struct Region;
 
 // A series of runs of a slice. A slice consists of the elements of a block that one shard rank holds, packed in the
-// order of the block. A run is a sequence of elements that are consecutive both in the block and in the buffer of the
-// rank. The runs begin at equal distances, and all except the last one have the same length. With a short table of
-// series, a device finds the place of an element without visiting all elements of the block.
+// order of the block. A run is a sequence of elements that are consecutive both in the block and in the buffer in which
+// the rank holds its elements of the parameter. The runs of a series begin at equal distances, and all except the last
+// one have the same length. With a short table of series, a device finds the place of an element without visiting all
+// elements of the block.
 struct RunSeries {
-  int64_t packed;  // index of the first element in the packed slice; the series ends where the next begins
-  int64_t dense;   // index of the first element in the dense block
-  int64_t local;   // index of the first element in the buffer of the rank that holds the slice
-  int64_t length;  // number of elements of each run, except that the last run may be shorter
+  // Indices of the first element of the series.
+  int64_t packed;                  // in the packed slice; the next series begins where this series ends
+  int64_t dense;                   // in the row-major elements of the block
+  int64_t local;                   // in the rank's buffer
+  int64_t length;                  // number of elements of each run, except that the last run may be shorter
   int64_t dense_step, local_step;  // distances between the starts of successive runs
 };
 
-// Appends the series of the elements of a block that are in a region. elements: the number of these elements.
+// Appends the series of the elements of a block that are in a region (see shard_layout.h). elements: the number of
+// these elements.
 void AppendSeries(const Block& block, const Region& region, int64_t elements, std::vector<RunSeries>* series);
 
 }  // namespace shampoo

@@ -7,13 +7,13 @@
 namespace shampoo {
 
 // How a symmetric d x d state is stored. A factor matrix and its inverse root share one array if they have the same
-// dtype and d is at least kPackedFrom. The array has d rows of d + 1 elements: the lower triangle of the factor, and
-// right of it the upper triangle of the root. Each element is stored once, and BLAS works on both matrices in place.
+// dtype and d is at least kPackedFrom. The array has d rows of d + 1 elements: the lower triangle of the factor
+// matrix, and to its right the upper triangle of the root. BLAS works on both triangles in place.
 enum class SymmetricForm : int8_t {
   kNone,         // the state is not a symmetric matrix
   kSquare,       // d x d, both triangles
-  kLower,        // the lower part of the shared array
-  kUpper,        // the upper part of the shared array
+  kLower,        // the lower triangle of a factor matrix, in the shared array
+  kUpper,        // the upper triangle of an inverse root, in the shared array
   kPackedLower,  // the lower triangle, row after row
   kPackedUpper,  // the upper triangle, row after row
 };
@@ -26,8 +26,8 @@ inline constexpr int64_t kPackedFrom = 128;
 
 // The stored elements of one row, which are consecutive.
 struct SymmetricRow {
-  int64_t first;   // index of the first element in the state's memory
-  int64_t column;  // column of the first element in the matrix
+  int64_t first;   // in the state's memory: the index of the first of these elements
+  int64_t column;  // in the matrix: the column of the first of these elements
   int64_t count;
 };
 
@@ -47,7 +47,8 @@ constexpr SymmetricRow RowOf(SymmetricForm form, int64_t d, int64_t row) {
   }
 }
 
-// Returns the number of elements of the array in which a state of this form is stored. Two states may share the array.
+// Returns the number of elements of the array in which a state of this form is stored. A state of form kLower and a
+// state of form kUpper share an array.
 constexpr int64_t SpanElements(SymmetricForm form, int64_t d) {
   switch (form) {
     case SymmetricForm::kSquare:
@@ -66,8 +67,8 @@ constexpr int64_t KeptElements(SymmetricForm form, int64_t d) {
   return form == SymmetricForm::kSquare ? d * d : d * (d + 1) / 2;
 }
 
-// Returns the index of element (row, column) or of element (column, row), which is equal. With the forms kUpper and
-// kPackedUpper, it is the element in the upper triangle; with all other forms, the element in the lower triangle.
+// Elements (row, column) and (column, row) have the same value. Returns the index of the one in the upper triangle if
+// the form is kUpper or kPackedUpper, otherwise the index of the one in the lower triangle.
 constexpr int64_t KeptAt(SymmetricForm form, int64_t d, int64_t row, int64_t column) {
   const bool upper = form == SymmetricForm::kUpper || form == SymmetricForm::kPackedUpper;
   if (upper == (row > column)) {

@@ -15,8 +15,8 @@
 namespace shampoo {
 namespace {
 
-// All matrices are polynomials in one symmetric matrix. Therefore they commute, their products are symmetric, and one
-// triangle of a product suffices.
+// The iteration of core/rules/cans_scalars.h, with the matrices Y, Z and P. They are polynomials in one symmetric
+// matrix. Therefore they commute, their products are symmetric, and one triangle of a product suffices.
 class CansIteration {
  public:
   CansIteration(int64_t n, const RootWorkspace<double>& workspace)

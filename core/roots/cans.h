@@ -18,7 +18,7 @@ struct CansResult {
 // Computes a root with the exponent -1/2 or -1/4 by a fixed number of products (core/rules/cans_scalars.h). Expects the
 // full matrix 2^-scale A in workspace.Matrix(0, n) and destroys it. X is the root of B. The caller multiplies X by
 // 2^(scale * exponent), which gives the root of 2^scale B = A + 2^scale shift I. Always computes in float64, because
-// float32 would keep only 3 digits at a condition number of 1e5. The result must be checked with CansResidual.
+// float32 would keep only 3 digits at a condition number of 1e5. The caller must check the result with CansResidual().
 CansResult CansRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<double>& workspace);
 
 // Returns an estimate of the spectral radius of I - X^(p/2) B X^(p/2), where p = -1 / exponent, and `b` and `x` hold

@@ -90,9 +90,10 @@ class Iteration {
       std::swap(x_, s_);
     }
     MultiplyByPower(n_, p, &t_, &y_, &s_);
-    // If n is at most 64, rounding errors make the Y of blas::SymmetricProduct slightly asymmetric. T of the next
-    // iteration is computed from Y, and SYRK squares T as T T^T instead of T T: the antisymmetric part of the second
-    // factor has the wrong sign. Without Mirror(), the antisymmetric part of Y would therefore grow in each iteration.
+    // If n is at most 64, rounding errors make the Y that blas::SymmetricProduct computes slightly asymmetric. T of the
+    // next iteration is computed from Y, and SYRK squares T as T T^T instead of T T: the antisymmetric part of the
+    // second factor has the wrong sign. Without Mirror(), the antisymmetric part of Y would therefore grow in each
+    // iteration.
     Mirror(n_, y_);
   }
 

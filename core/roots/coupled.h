@@ -14,7 +14,7 @@ struct CoupledResult {
   // 1: the iteration converged. 0: it reached the maximum number of iterations, or the error is NaN. -1: it stopped
   // because the error no longer decreased.
   int converged = 1;
-  double error = 0;     // max |Y - I| at the end, where Y = B X^p converges to I
+  double error = 0;     // the largest magnitude in Y - I at the end, where Y = B X^p converges to I
   double shift = 0;     // added to the diagonal of the scaled matrix
   Root* x = nullptr;    // n x n, in the workspace
   Root* spare[3] = {};  // the other three matrices of the workspace, which the caller may use
@@ -28,8 +28,8 @@ struct CoupledResult {
 template <typename Root>
 CoupledResult<Root> NewtonRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 
-// Runs the coupled iteration of order spec.order. StartHigherOrder (core/rules/coupled_scalars.h) determines the shift.
-// X is B^(-1/p) with p = spec.numerator. The caller raises X to the power spec.denominator.
+// Runs the coupled iteration whose order of convergence is spec.order. StartHigherOrder (core/rules/coupled_scalars.h)
+// determines the shift. X is B^(-1/p) with p = spec.numerator. The caller raises X to the power spec.denominator.
 template <typename Root>
 CoupledResult<Root> HigherOrderRoot(const RootSpec& spec, int64_t n, int scale, const RootWorkspace<Root>& workspace);
 

@@ -11,8 +11,8 @@
 
 namespace shampoo {
 
-// The functions of solver.h call these solvers. Tests replace solver.cc by functions that inject failures and otherwise
-// call the same solvers.
+// The functions of solver.h call RunEigenDriver() and RunCoupled(). Tests replace solver.cc by functions that inject
+// failures and otherwise call the same two functions.
 template <typename Root>
 int RunEigenDriver(EigenDriver driver, int64_t n, Root* a, Root* l, const RootWorkspace<Root>& workspace) {
   if constexpr (std::is_same_v<Root, double>) {

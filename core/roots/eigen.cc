@@ -31,14 +31,15 @@ RootOutcome EigenRoot(const RootSpec& spec, Rung rung, EigenDriver driver, int64
   }
   const double least = static_cast<double>(l[0]);
   const double largest = static_cast<double>(l[n - 1]);
-  // If epsilon is 0, a rung after kRequested fails if it would invert an eigenvalue that is 0 up to rounding.
+  // If epsilon is 0, each rung after kRequested fails instead of inverting an eigenvalue that is 0 up to rounding.
   const bool retries_singular = rung != Rung::kRequested && spec.epsilon == 0;
   const double smallest =
       retries_singular ? static_cast<double>(n) * std::numeric_limits<Root>::epsilon() * largest : 0;
   outcome.epsilon = spec.pseudo_inverse ? 0 : spec.epsilon;
   outcome.shift = spec.pseudo_inverse ? 0 : spec.epsilon - (spec.clamp ? std::ldexp(std::min(least, 0.0), scale) : 0.0);
-  // X = B^T B, where row i of B is eigenvector i times root_of(l[i]): the power exponent / 2 of the shifted eigenvalue.
-  // Computing B^T B takes half the work of a general product, and the result is exactly symmetric.
+  // X = B^T B, where row i of B is eigenvector i times root_of(l[i]). root_of shifts the eigenvalue and raises it to
+  // the power exponent / 2. Computing B^T B takes half the work of a general product, and the result is exactly
+  // symmetric.
   const RootOfEigenvalue root_of(spec, spec.epsilon, spec.exponent / 2, scale, least, largest, smallest);
   for (int64_t i = 0; i < n; ++i) {
     const double root = root_of(static_cast<double>(l[i]));

@@ -16,7 +16,7 @@ struct BasisSpec {
   BasisMethod method = BasisMethod::kEigen;
   BasisSort sort = BasisSort::kBefore;
   int64_t iterations = 1;  // of method qr: the number of orthogonal iterations
-  double tolerance = 0;    // see the key basis_tolerance; has an effect only with a previous basis
+  double tolerance = 0;    // the key basis_tolerance; has an effect only if there is a previous basis
   double epsilon = 0;
   int64_t id = -1;  // see RootSpec::id
 };
@@ -30,7 +30,7 @@ struct BasisMemory {
   static int64_t Elements(int64_t n) { return RootWorkspace<Real>::Elements(RootMethod::kEigen, n); }
   static int64_t Ints(int64_t n) { return RootWorkspace<Real>::Ints(n); }
 
-  // The new basis: n x n, row-major, whose columns are the eigenvectors.
+  // The new basis: an n x n matrix, row-major. Its columns are the eigenvectors.
   Real* Basis(int64_t n) const { return own.Work(n); }
   // n x n elements that the caller may use after the basis has been computed.
   Real* Spare(int64_t n) const { return own.Work(n) + n * n; }
@@ -47,12 +47,13 @@ struct BasisOutcome {
 };
 
 // Computes an eigenbasis into memory.Basis(n). previous: the previous basis, n x n, or nullptr. Method qr starts from
-// the previous basis. If spec.tolerance is above 0 and the previous basis is accurate enough, that basis is kept
-// (BasisOutcome::is_kept). Exception: if its columns are not in the order that method qr with BasisSort::kAfter or
-// kAscending requires, the sorted basis is written to memory.Basis(n) instead. Without a previous basis, methods eigen
-// and qr both compute an eigendecomposition. Signs of the columns are arbitrary. Unless method qr starts from a
-// previous basis, the basis of a negligible matrix (IsNegligible) and of a 1 x 1 matrix is the identity. If the
-// eigensolver fails in the dtype of the matrix, tries the float64 eigensolvers of the recovery ladder.
+// the previous basis. If spec.tolerance is above 0 and the previous basis is accurate enough, the previous basis is
+// kept (BasisOutcome::is_kept). Exception: method qr with BasisSort::kAfter or kAscending sorts the columns of the
+// previous basis. If this changes their sequence, the sorted basis is written to memory.Basis(n), and is_kept is false.
+// Without a previous basis, methods eigen and qr both compute an eigendecomposition. Signs of the columns are
+// arbitrary. The basis of a negligible matrix (IsNegligible) and of a 1 x 1 matrix is the identity, unless method qr
+// starts from a previous basis. If the eigensolver fails in the dtype of the matrix, tries the float64 eigensolvers of
+// the recovery ladder.
 // Source: arXiv 2409.11321 (power iteration followed by QR).
 template <typename Real>
 BasisOutcome ComputeBasis(const BasisSpec& spec, const SymmetricView<Real>& matrix, const Real* previous,

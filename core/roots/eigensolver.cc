@@ -13,17 +13,17 @@
 namespace shampoo {
 namespace {
 
-// The smallest size at which separate stages are faster than LAPACK's driver. Up to size 32 LAPACK's reduction and
-// back-transformation use no panels.
+// The smallest matrix size at which separate calls of LAPACK's stages are faster than LAPACK's driver (blas::Syevd). Up
+// to size 32, the reduction and the back-transformation of LAPACK process single columns instead of panels of columns.
 constexpr int64_t kMinStagedSize = 33;
 
 // Returns the block size of the reduction to tridiagonal form (blas::Sytrd). While the matrix fits into the cache,
 // LAPACK's block size 32 is too large: 16 takes 8 to 12 % less time at n = 128 and 256, and the same time at 1024.
 constexpr int64_t ReductionBlock(int64_t n) { return n < 384 ? 16 : 32; }
 
-// Returns whether products of two elements are well within range. If they are not, or if an element is NaN, the caller
-// uses LAPACK's driver, which scales the elements and handles NaN. Without this scaling, the reduction would lose
-// digits.
+// Returns whether products of two elements are well within the range of type Root. If they are not, or if an element is
+// NaN, the caller uses LAPACK's driver, which scales the elements and handles NaN. Without this scaling, the reduction
+// would lose digits.
 template <typename Root>
 bool IsOfOrdinaryScale(int64_t n, const Root* a) {
   Root largest = 0;
@@ -45,9 +45,9 @@ bool IsOfOrdinaryScale(int64_t n, const Root* a) {
 template <typename Root>
 int SolveInStages(int64_t n, Root* a, Root* l, Root* work, int32_t* ints, Tiles* tiles) {
   if (n < kMinStagedSize || !IsOfOrdinaryScale(n, a)) return blas::Syevd(n, a, l, work, ints);
-  // `work` has EigenWork(n) = 2 n^2 + 64 n + 1 elements. v comes first: a copy of the lower triangle of `a`. Sytrd
-  // replaces this copy by reflectors. All stages use `rest` as work memory; e and tau follow the work of Stedc. The
-  // eigenvectors are computed in `a`.
+  // `work` has EigenWork(n) = 2 n^2 + 64 n + 1 elements. It begins with v, a copy of the lower triangle of `a`. Sytrd
+  // replaces this copy by reflectors. All stages use `rest` as work memory. e and tau are after the elements of `rest`
+  // that Stedc uses. The eigenvectors are computed in `a`.
   Root* const v = work;
   Root* const rest = work + n * n;
   Root* const e = rest + blas::StedcWork(n);

@@ -30,7 +30,7 @@ class OwnedWorkspace {
 };
 
 // Returns max |B X^power - E| with B = A + shift I and power = -1 / spec.exponent. E is the identity I or, for a
-// pseudo-inverse, the projector on the directions that X keeps.
+// pseudo-inverse, the projector on the span of the eigenvectors of X whose eigenvalues do not count as 0.
 template <typename Real>
 double Residual(const RootSpec& spec, double shift, int64_t n, const Real* a, const std::vector<Real>& x,
                 const RootWorkspace<double>& workspace) {
@@ -97,8 +97,8 @@ Status InverseRoot(const Settings& settings, int64_t numerator, int64_t denomina
   spec.id = 0;
   if (spec.method == RootMethod::kNewton && numerator % denominator != 0) {
     return Invalid("root_num is ", numerator, " and root_den is ", denominator,
-                   ": root_method newton requires that root_num is a multiple of root_den; set root_method to "
-                   "higher_order or eigen");
+                   ": root_method=newton requires that root_num is a multiple of root_den; set "
+                   "root_method=higher_order or root_method=eigen");
   }
   blas::Scratch scratch;
   SHAMPOO_RETURN_IF_ERROR(blas::Scratch::Create({}, &scratch));

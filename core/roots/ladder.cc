@@ -173,8 +173,8 @@ bool WriteRoot(int64_t n, const Attempt<Root>& attempt, double limit, const Symm
   return true;
 }
 
-// Writes the identity, which is the root of a factor matrix that counts as zero (IsNegligible). With this root, a
-// gradient that is too small to change the factor matrix keeps its direction.
+// Writes the identity, which replaces the root of a negligible factor matrix (IsNegligible). With this root, a gradient
+// that is too small to change the factor matrix keeps its direction.
 template <typename Real>
 RootOutcome WriteIdentity(const SymmetricTarget<Real>& x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) {

@@ -12,14 +12,14 @@
 
 namespace shampoo {
 
-// A symmetric n x n matrix A = data / divisor, row-major, of which one triangle is read.
+// A symmetric n x n matrix A = data / divisor, row-major. One triangle is read. ld: the row stride in elements.
 template <typename Real>
 struct SymmetricView {
   int64_t n;
   const Real* data;
   double divisor = 1;
   int64_t ld = n;
-  bool upper = false;
+  bool upper = false;  // true: the upper triangle is read; false: the lower
 
   const Real* Row(int64_t i) const { return data + i * ld; }
   double At(int64_t i, int64_t j) const {
@@ -42,12 +42,12 @@ SymmetricView<Real> DividedByTrace(const RootSpec& spec, SymmetricView<Real> mat
   return matrix;
 }
 
-// The destination of a symmetric matrix, of which the upper triangle or all elements are written.
+// The memory to which a symmetric matrix is written, row-major.
 template <typename Real>
 struct SymmetricTarget {
   Real* data;
-  int64_t ld;
-  bool full;
+  int64_t ld;  // row stride in elements
+  bool full;   // true: all elements are written; false: only the upper triangle
 
   static SymmetricTarget Full(int64_t n, Real* data) { return {data, n, true}; }
 };
@@ -82,7 +82,7 @@ MatrixFacts Inspect(const SymmetricView<Real>& matrix) {
     nan |= std::isnan(middle);
     off_diagonal = std::fmax(off_diagonal, static_cast<double>(largest));
     diagonal = std::fmax(diagonal, std::fabs(static_cast<double>(middle)));
-    trace += static_cast<double>(middle) / static_cast<double>(matrix.n);  // a sum of undivided elements might overflow
+    trace += static_cast<double>(middle) / static_cast<double>(matrix.n);  // the undivided sum might overflow
   }
   facts.diagonal = !nan && off_diagonal == 0;
   facts.largest = std::fmax(off_diagonal, diagonal) / divisor;

@@ -19,7 +19,7 @@
 namespace shampoo {
 namespace {
 
-// Elementwise passes are divided into pieces of this many elements.
+// Elementwise loops are divided into pieces of this many elements.
 constexpr int64_t kPiece = int64_t{1} << 16;
 
 template <typename Work>
@@ -28,7 +28,7 @@ void ForEachPiece(int64_t n, Tiles* tiles, const Work& work) {
               [&](int64_t i) { work(i, i * kPiece, std::min(kPiece, n - i * kPiece)); });
 }
 
-// Returns the Frobenius norm. The sums of pieces are added in order.
+// Returns the Frobenius norm. Adds the sums of squares of the pieces in the order of the pieces.
 template <typename Real>
 double NormOf(int64_t n, const Real* x) {
   double square = 0;
@@ -172,8 +172,8 @@ bool Exactly(int64_t rows, int64_t columns, Real* x, double* memory) {
   double* const s = vt + k * columns;
   std::copy_n(x, n, a);
   if (blas::Gesvd(rows, columns, a, u, s, vt, s + k) != 0) return false;
-  // Singular values are in descending order. If a singular value is NaN, `least` is NaN, so the loop omits none. The
-  // result is then not finite.
+  // Singular values are in descending order. If a singular value is NaN, `least` is NaN, and the loop below keeps
+  // all of them. The result is then not finite.
   const double least = kLeastSingularValue * NormOf(k, s);
   int64_t rank = k;
   while (rank > 0 && s[rank - 1] < least) --rank;
@@ -219,7 +219,7 @@ Status OrthogonalizeMatrix(const Settings& settings, int64_t rows, int64_t colum
   std::vector<Real> result(a, a + n);
   if (!Orthogonalize<Real>(settings, rows, columns, result.data(), {memory.data()})) {
     return Numeric("LAPACK could not compute the singular value decomposition of the matrix a (", rows, " x ", columns,
-                   "): set the key orthogonalization to newton_schulz");
+                   "): set orthogonalization=newton_schulz");
   }
   if (!std::isfinite(LargestMagnitude(result.data(), DtypeOf<Real>(), n))) {
     return Numeric("the iteration for the matrix a (", rows, " x ", columns,

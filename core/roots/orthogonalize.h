@@ -14,7 +14,7 @@ namespace shampoo {
 template <typename Real>
 struct OrthogonalizeMemory {
   Real* memory;            // Elements() elements
-  Tiles* tiles = nullptr;  // idle threads may help with a large matrix
+  Tiles* tiles = nullptr;  // if set, idle threads may help with a large matrix
 
   static int64_t Elements(Orthogonalization how, int64_t rows, int64_t columns);
 };
@@ -23,14 +23,14 @@ struct OrthogonalizeMemory {
 // changed. Multiplying X by a power of two does not change the result. The result does not depend on the number of
 // threads.
 //
-// If the key orthogonalization is newton_schulz, X is divided by one of its norms (key ns_norm). Then each of ns_steps
+// With orthogonalization=newton_schulz, X is divided by one of its norms (key ns_norm). Then each of ns_steps
 // iterations applies an odd polynomial of degree 3 or 5 to the singular values (Muon, arXiv 2502.16982). The default
 // coefficients are those of Polar Express (arXiv 2505.16932). A singular value much smaller than the norm stays small.
 // With coefficients that the user has chosen, the result may contain infinities or NaN.
 //
-// If the key orthogonalization is exact, U V^T is computed from a singular value decomposition in float64. A singular
-// value below kLeastSingularValue times the Frobenius norm counts as 0, and its vectors contribute nothing. All other
-// singular values become 1.
+// With orthogonalization=exact, U V^T is computed from a singular value decomposition in float64. A singular value
+// below kLeastSingularValue times the Frobenius norm counts as 0, and its singular vectors contribute nothing. All
+// other singular values become 1.
 //
 // Returns false if LAPACK fails; X is then undefined.
 template <typename Real>

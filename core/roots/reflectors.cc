@@ -20,7 +20,7 @@ void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau
   }
   // Reflector i of the panel is H(i) = I - tau[i] v_i^T v_i, where v_i is row i of V. The product H(0) ... H(k-1) is
   // I - V^T Y with Y = T V, T = D (I + U)^-1 and D = diag(tau). U is the transpose of the strictly lower triangle of
-  // D V V^T. This form does not divide by tau, which may be 0.
+  // D V V^T. This form of T does not divide by tau[i], which may be 0.
   std::array<Root, Reflectors<Root>::kMaxWidth * Reflectors<Root>::kMaxWidth> inner;
   blas::Syrk(false, k, panel.columns, Root{1}, panel.v, ld, Root{0}, inner.data(), k);
   for (int64_t i = 0; i < k; ++i) {

@@ -31,13 +31,13 @@ void PreparePanel(const ReflectorPanel<Root>& panel, int64_t ld, const Root* tau
 template <typename Root>
 class Reflectors {
  public:
-  // The largest width of a panel, and the number of eigenvectors in a tile. They are fixed, because other values would
-  // change the rounding.
+  // The largest number of reflectors in a panel, and the number of eigenvectors in a tile. They are fixed, because
+  // other values would change the rounding.
   static constexpr int64_t kMaxWidth = 64;
   static constexpr int64_t kTileRows = 128;
-  // If n is smaller, a tile is too little work to wake a thread for it.
+  // The least n for which idle threads help. For a smaller n, a tile is too little work to wake a thread for it.
   static constexpr int64_t kMinTiledSize = 512;
-  // For small n, preparing wider panels costs more time than the wider products save.
+  // Returns the number of reflectors in a panel. For small n, preparing a wider panel costs more time than it saves.
   static constexpr int64_t Width(int64_t n) { return n < 384 ? 32 : kMaxWidth; }
 
   // v: the matrix that Sytrd has overwritten; reflector i is in row i + 1. y: n x n elements of memory.

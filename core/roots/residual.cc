@@ -48,13 +48,14 @@ RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, cons
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace) {
   const int64_t n = matrix.n;
   RootResiduals measured;
-  // The root of a negligible factor matrix is the identity by definition, so its error is 0.
+  // If relative_epsilon is above 0, the root of a negligible matrix is the identity by definition, so the error is 0.
   if (spec.relative_epsilon > 0 && Inspect(matrix).negligible) return measured;
   RootSpec exact = spec;
   exact.method = RootMethod::kEigen;
   exact.id = -1;
   exact.may_be_diagonal = outcome.kind == RootKind::kDiagonal;
-  // With the method `higher_order` or a relative epsilon, the epsilon that was added may depend on the matrix.
+  // With method `higher_order`, or if relative_epsilon is above 0, the number that was added to the eigenvalues may
+  // depend on the matrix. `outcome` contains this number.
   if (spec.method == RootMethod::kHigherOrder || spec.relative_epsilon > 0) exact.epsilon = outcome.epsilon;
   exact.relative_epsilon = 0;
   // The iterative methods ignore RootSpec::clamp.

@@ -13,7 +13,7 @@ namespace shampoo {
 // The accuracy of a computed root X = (A + shift I)^exponent of a matrix A, with RootOutcome::shift and
 // RootSpec::exponent. max |M| is the largest magnitude of an element of M.
 struct RootResiduals {
-  // max |X - X64| / max |X64|, where method eigen computes X64, the root of A + shift I, in float64. Infinity if X64
+  // max |X - X64| / max |X64|. X64 is the root of A + shift I that method eigen computes in float64. Infinity if X64
   // cannot be computed.
   double error = 0;
   // max |X^(1 / exponent) - (A + shift I)| / max |A + shift I|. Infinity if the power of X cannot be computed.
@@ -34,7 +34,7 @@ struct RootReport {
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootWorkspace<double>& workspace);
-// Does the same. The workspace is that part of `memory` in which a root is computed in float64.
+// Does the same with the float64 memory in `memory`: `own` if root_dtype is kF64, otherwise `recovery`.
 template <typename Real>
 RootResiduals MeasureRoot(const RootSpec& spec, const RootOutcome& outcome, const SymmetricView<Real>& matrix,
                           const SymmetricView<Real>& x, const RootMemory& memory);

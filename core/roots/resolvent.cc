@@ -12,8 +12,9 @@ namespace shampoo {
 namespace {
 
 constexpr int kShifts = TridiagonalKernels::kShifts;
-// BoundEigenvalues() first compares the least eigenvalue with 0 and with norm 4^-i for i = 14, 13, ..., 0. A smaller
-// positive number is not needed: 4^-14 = 2^-28, and IsSuitable() returns true only for condition numbers up to 2^27.
+// BoundEigenvalues() first compares the least eigenvalue with 0 and with norm * 4^-i for i = 14, 13, ..., 0, where norm
+// is the number g of EigenvalueBounds. A smaller positive number is not needed: 4^-14 = 2^-28, and IsSuitable() returns
+// true only for condition numbers up to 2^27.
 constexpr int kPositiveSteps = 14;
 constexpr double kPrecision = 0x1p-40;
 
@@ -55,8 +56,8 @@ EigenvalueBounds BoundEigenvalues(const Tridiagonal& t) {
   for (int i = 1; i < kShifts; ++i) points[static_cast<size_t>(i)] = std::ldexp(norm, 2 * (i - 1 - kPositiveSteps));
   const int first = bisection.FirstAbove(points);
   if (first > 0) return {points[static_cast<size_t>(first - 1)], high};
-  // The least eigenvalue is negative. If it is negative only because of rounding, it is tiny, so the points include
-  // tiny numbers.
+  // The least eigenvalue is negative. If it is negative only because of rounding, it is close to 0, so some of the
+  // points are close to 0.
   for (int i = 0; i < kShifts; ++i) points[static_cast<size_t>(i)] = -std::ldexp(norm, -2 * i);
   const int above = bisection.FirstAbove(points);
   double lower = above == 0 ? std::min(low, -norm) : points[static_cast<size_t>(above - 1)];

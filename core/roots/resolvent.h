@@ -31,10 +31,11 @@ struct EigenvalueBounds {
 EigenvalueBounds BoundEigenvalues(const Tridiagonal& t);
 
 // Y = (T + shift I)^(-1/2) for a tridiagonal T, as a weighted sum of inverses (T + shift_j I)^-1, which are computed in
-// float64. ZolotarevSum gives the weights, and a pole for each j, from which shift_j follows. Each inverse is
-// semiseparable: above the diagonal, each column is a multiple of the column before it. So Y is never stored. Its
-// columns are computed from generators, one for each of the poles() inverses. A generator consists of the elements on
-// and above the diagonal in the last computed column of the inverse, and grows by one row per column.
+// float64. ZolotarevSum gives the weights and the poles. shift_j follows from pole j. Each inverse is semiseparable:
+// above the diagonal, each column is a multiple of the column before it. The columns of Y can therefore be computed one
+// after another, and Y is never stored. These computations use generators, one for each of the poles() inverses. A
+// generator consists of the elements on and above the diagonal in the last computed column of the inverse, and grows by
+// one row per column.
 class ResolventSum {
  public:
   static constexpr int64_t kColumns = TridiagonalKernels::kColumns;
@@ -59,7 +60,7 @@ class ResolventSum {
   // y <- Y b. scratch: ScratchElements(n) doubles.
   void Multiply(const double* b, double* scratch, double* y) const;
 
-  // The next columns of Y, which are computed from left to right.
+  // The factors, generators and sums from which the next columns of Y follow. Columns are computed from left to right.
   struct Block {
     int64_t count;  // the number of new columns; the rows with the same indices are called the new rows
     // count x poles. In new column m, the elements above the new rows are the sum over j of factors[m][j] times the old
@@ -75,12 +76,12 @@ class ResolventSum {
 
  private:
   Tridiagonal t_;
-  int64_t poles_ = 0;  // a multiple of kLanes; the weights of excess poles are 0
-  int64_t columns_ = 0;
+  int64_t poles_ = 0;    // a multiple of kLanes; the weights of excess poles are 0
+  int64_t columns_ = 0;  // how many columns Grow() has computed
   double largest_;
   double* inverses_;  // the result of TridiagonalKernels::inverse_pivots, in the memory of the caller
   std::array<double, ZolotarevSum::kMaxPoles> weights_{};
-  std::array<double, ZolotarevSum::kMaxPoles> corner_{};
+  std::array<double, ZolotarevSum::kMaxPoles> corner_{};  // argument of TridiagonalKernels::grow_resolvents
 };
 
 }  // namespace shampoo

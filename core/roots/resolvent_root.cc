@@ -29,7 +29,7 @@ constexpr int64_t PanelWidth(int64_t n) { return n <= 128 ? 16 : kWidth; }
 // av and xv of ResolventResult.
 constexpr int64_t kProbes = 3;
 constexpr int64_t kMaxStride = ZolotarevSum::kMaxPoles + kProbes;
-// The largest ResolventResult::root_error that passes the check. This limit is 30 times the largest error that was
+// The largest ResolventResult::root_error that Fits() accepts. This limit is 30 times the largest error that was
 // measured with condition number ResolventSum::kLargestCondition.
 constexpr double kLargestRootError = 1e-5;
 
@@ -108,8 +108,10 @@ int Reduce(int64_t n, const float* a, bool by_lapack, Memory* memory) {
   return info;
 }
 
-// The leading square of X that has been computed so far, the generators and the probe vectors. Grow() enlarges the
-// square. Apply() multiplies X by reflectors of Q from both sides, and the generators and probe vectors from the left.
+// Computes X in the n x n array Memory::x. A window also has the generators and the probe vectors. Grow() appends rows
+// and columns of Y to the leading square of the array. Apply() multiplies this square by reflectors of Q from both
+// sides, and the generators and probe vectors from the left. After the last calls of both, the array contains the lower
+// triangle of X.
 class Window {
  public:
   Window(int64_t n, const Memory& memory, ResolventSum* sum)
@@ -118,7 +120,8 @@ class Window {
   int64_t stride() const { return stride_; }
   float* Probe(int64_t i) const { return memory_.generators + poles_ + i; }
 
-  // Adds rows and columns [first, first + count) of the sum Y to the square.
+  // Multiplies rows and columns [first, first + count) of Y by the reflectors that Apply() has already applied to the
+  // square, and appends the products to the square.
   void Grow(int64_t first, int64_t count) {
     sum_->Grow(count, &block_);
     const blas::Product<float> by_transposed{false, true, 1, 0};
@@ -165,8 +168,8 @@ class Window {
   }
 
  private:
-  // Returns 0 if the value is tiny. Products of tiny values can be denormal numbers. Such products are slow, and they
-  // vanish in a sum with a number near 1.
+  // Returns 0 if the value is tiny, otherwise the value. Products of tiny values can be denormal numbers. Computing
+  // such a product is slow, and adding it to a number near 1 does not change that number.
   static float Flushed(float value) { return std::fabs(value) < 1e-30f ? 0.0f : value; }
 
   int64_t n_;

@@ -13,7 +13,7 @@ namespace shampoo {
 // 3. X is Q Y Q^T.
 struct ResolventResult {
   bool suitable = false;  // false: there is no result, because ResolventSum::IsSuitable() is false
-  int solver_info = 0;    // LAPACK's info
+  int solver_info = 0;    // LAPACK's info; if it is not 0, `suitable` is true and there is no result
   double least = 0;       // min(l, 0), where l is a lower bound on the least eigenvalue of A
   float* x = nullptr;     // n x n, exactly symmetric, in the workspace
   // v is the probe vector Q u, where u is a vector of pseudo-random signs. av is Q T u, and xv is Q Y u. If the result
@@ -27,8 +27,8 @@ struct ResolventResult {
   double root_error = 0;    // |(T + shift I) Y Y u - u| / |u|
 };
 
-// Returns whether this rung of the recovery ladder calls ResolventRoot() if the root is in float32. If ResolventRoot()
-// finds that the matrix is not suitable, the same rung computes the root with eigenvectors.
+// Returns whether this rung of the recovery ladder calls ResolventRoot() if it computes in float32. If ResolventRoot()
+// sets *suitable to false, the same rung computes the root with eigenvectors.
 bool UsesResolvents(const RootSpec& spec, Rung rung, int64_t n);
 
 // Computes the inverse square root of the matrix A + shift I, where the lower triangle of A is in workspace.Matrix(n).
@@ -39,8 +39,8 @@ ResolventResult RunResolvents(int64_t n, double epsilon, const RootWorkspace<flo
 
 // Computes an inverse square root from the same input as EigenRoot() (see eigen.h): the workspace contains A *
 // 2^-scale. *x is the root of this scaled matrix, so the caller multiplies *x by 2^(-scale / 2). EigenRoot() differs if
-// epsilon is not relative: its *x is then the root of A. If ResolventSum::IsSuitable() is false, sets *suitable to
-// false. Never changes the matrix in the workspace.
+// spec.relative_epsilon is 0: its *x is then the root of A. Sets *suitable to ResolventResult::suitable. If *suitable
+// is false, *x is unchanged. Never changes the matrix in the workspace.
 RootOutcome ResolventRoot(const RootSpec& spec, Rung rung, int64_t n, int scale, const RootWorkspace<float>& workspace,
                           float** x, bool* suitable);
 

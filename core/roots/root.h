@@ -22,6 +22,8 @@ enum class Rung {
 };
 inline constexpr size_t kRungCount = 7;
 
+// LAPACK's algorithms for eigendecompositions. On the host, kEigenRrr uses kRelativelyRobust, kEigenQr uses
+// kImplicitQr, and all other rungs use kDivideAndConquer.
 enum class EigenDriver { kDivideAndConquer, kRelativelyRobust, kImplicitQr };
 
 struct RootOutcome {
@@ -31,9 +33,9 @@ struct RootOutcome {
   RootFailure first_failure = RootFailure::kNone;  // the failure of rung kRequested, if other rungs were tried
   int rungs_used = 0;                              // the number of rungs that were tried after kRequested
   int iterations = 0;
-  int converged = 1;  // see CoupledResult::converged in coupled.h; 1 with a method that is not a coupled iteration
-  int solver_info = 0;
-  double epsilon = 0;  // the number e that the key epsilon or root_relative_epsilon added to each eigenvalue
+  int converged = 1;    // see CoupledResult::converged in coupled.h; 1 with a method that is not a coupled iteration
+  int solver_info = 0;  // info of LAPACK or cuSOLVER; 0: success
+  double epsilon = 0;   // the number e that the key epsilon or root_relative_epsilon added to each eigenvalue
   // Unless the matrix A is negligible (MatrixFacts), the computed root is a root of A + shift I. shift is e, or e - l
   // if the negative least eigenvalue l was also subtracted (RootSpec::clamp). With pseudo_inverse, epsilon and shift
   // are 0.

@@ -14,18 +14,18 @@ namespace shampoo {
 // them and inject failures at a chosen rung, call and factor matrix (RootSpec::id). Therefore every solver takes the
 // spec and the rung, even if it uses neither.
 
-// Computes the same eigendecomposition as blas::Syevd, with the LAPACK driver `driver`. l receives the eigenvalues. In
-// float32, the driver must be kDivideAndConquer.
+// Computes an eigendecomposition with the LAPACK algorithm `driver`. a, l and the result are those of SolveInStages()
+// (eigensolver.h). In float32, the driver must be kDivideAndConquer.
 template <typename Root>
 int SolveEigen(const RootSpec& spec, Rung rung, EigenDriver driver, int64_t n, Root* a, Root* l,
                const RootWorkspace<Root>& workspace);
 
-// Runs the coupled iteration of spec.method.
+// Runs the coupled iteration that spec.method selects.
 template <typename Root>
 CoupledResult<Root> SolveCoupled(const RootSpec& spec, Rung rung, int64_t n, int scale,
                                  const RootWorkspace<Root>& workspace);
 
-// Computes the root by method cans.
+// Computes the root with the root method `cans`.
 CansResult SolveCans(const RootSpec& spec, Rung rung, int64_t n, int scale, const RootWorkspace<double>& workspace);
 
 // Computes the inverse square root without eigenvectors, with RunResolvents().

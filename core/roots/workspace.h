@@ -13,8 +13,8 @@
 
 namespace shampoo {
 
-// Memory for roots of matrices up to n x n. The new root is computed in this memory, so that the old root is still
-// available after a failure.
+// Memory for roots of matrices up to n x n. A new root is computed in this memory, so the previous root is unchanged if
+// the computation fails.
 template <typename Root>
 struct RootWorkspace {
   Root* memory;            // Elements(method, n) elements
@@ -39,7 +39,7 @@ struct RootWorkspace {
 
   // Vectors 0 to 3, of n elements each.
   Root* Vector(int i, int64_t n) const { return memory + i * n; }
-  // With method `eigen`, Matrix(n) is the matrix, and Work(n) is the memory of the eigensolver.
+  // With method `eigen`, Matrix(n) is the matrix whose root is computed, and Work(n) is the memory of the eigensolver.
   Root* Matrix(int64_t n) const { return memory + 4 * n; }
   Root* Work(int64_t n) const { return Matrix(n) + n * n; }
   // With methods `newton`, `higher_order` and `cans`, i selects one of four matrices, 0 to 3.

@@ -47,7 +47,8 @@ Elliptic JacobiElliptic(double u, double mc) {
 // Returns the sum of weights[j] / (x + poles[j]) that approximates x^(-1/2) for 1 <= x <= 2^q. x^(-1/2) is 2 / pi times
 // the integral of dt / (t^2 + x) over t >= 0. The sum is the midpoint rule for this integral after the substitution
 // t = sn(u) / cn(u) with 0 <= u <= K', where K' is the variable half_period. The rule converges exponentially, because
-// the integrand is periodic in u. The rate depends on K / K', where K is the complete elliptic integral with modulus k.
+// the integrand is periodic in u. The rate of convergence depends on K / K', where K is the complete elliptic integral
+// of the first kind with modulus k = 2^(-q / 2).
 ZolotarevSum MakeSum(int q) {
   const double inverse_condition = std::ldexp(1.0, -q);  // k^2
   const double k = std::sqrt(inverse_condition);

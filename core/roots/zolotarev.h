@@ -21,7 +21,7 @@ struct ZolotarevSum {
   std::array<double, kMaxPoles> poles{};
   std::array<double, kMaxPoles> weights{};
 
-  // Returns the sum for q, 1 to kLargestCondition. Sums are computed once and kept until the process exits.
+  // Returns the sum for q, which is 1 to kLargestCondition. Each sum is computed once and kept until the process exits.
   static const ZolotarevSum& ForCondition(int q);
 };
 

@@ -43,8 +43,8 @@ SHAMPOO_HD inline AveragingStep MakeAveragingStep(const GroupSettings& settings,
   return {1 - decay, 1 - decay * settings.average_train};
 }
 
-// The result of a step of averaging for one element. difference: the old parameter minus the new one. iterate: the new
-// iterate minus the old parameter.
+// The result of a step of averaging for one element. difference: the old parameter minus the new parameter. iterate:
+// the new iterate minus the old parameter.
 template <typename Real>
 struct AveragedElement {
   Real difference, iterate;
@@ -81,7 +81,8 @@ constexpr bool MovesAverage(const GroupSettings& settings, int64_t t, bool has_i
 // Return the difference that a block stores (see above) after a step that writes the parameter `written`:
 // NextIterateOffset() with averaging, NextEmaOffset() with weight_ema.
 //   w       the old parameter
-//   offset  the new iterate minus w, or the average minus w
+//   offset  the new iterate minus w, or the old average minus w
+//   decay   the key weight_ema
 template <typename Real>
 SHAMPOO_HD Real NextIterateOffset(Real offset, Real w, Real written) {
   return offset - (written - w);
@@ -91,8 +92,8 @@ SHAMPOO_HD Real NextEmaOffset(Real decay, Real offset, Real w, Real written) {
   return decay * (offset - (written - w));
 }
 
-// Returns f for which W + f * difference = (1 - blend) W + blend * average. The difference is the stored state: Z - W
-// with averaging, otherwise the average minus W.
+// Returns the factor f of an export, which writes W + f * difference = (1 - blend) W + blend * average. `difference` is
+// the stored state: Z - W with averaging, otherwise the average minus W.
 SHAMPOO_HD inline double ExportFactor(const GroupSettings& settings, double blend) {
   return settings.averaging == Averaging::kNone ? blend : blend * (1 - 1 / settings.average_train);
 }

@@ -15,12 +15,14 @@
 // The rules of methods that work in the eigenbases of factor matrices: SOAP (arXiv 2409.11321), KL-SOAP and KL-Shampoo
 // (arXiv 2509.03378).
 //
-// Each block counts its own gradients. An update is a gradient that changes the parameter. If basis_order is `after`
-// and first_step is `skip`, the first gradient is not an update: it only initializes the eigenbases.
+// Each block counts its own gradients and updates. Normally, a step with a gradient of a block makes one update of the
+// block. With basis_order=after and first_step=skip, the first gradient of a block makes no update: it only initializes
+// the eigenbases.
 //
-// With factor_correction kl, a step does the following for each dim k. It whitens the gradient along all dims except k,
-// and then adds the product of the whitened gradient with itself to factor matrix k. Whitening along a dim divides the
-// gradient, in the eigenbasis of that dim, by the square roots of the eigenvalues of the dim.
+// The eigenbasis and the eigenvalues of a dim are those that the block stores for the factor matrix of this dim. With
+// factor_correction=kl, a step does the following for each dim k. It whitens the gradient along all dims except k, and
+// then adds the product of the whitened gradient with itself to factor matrix k. Whitening along a dim expresses the
+// gradient in the eigenbasis of the dim, and divides it by the square roots of the eigenvalues of the dim.
 namespace shampoo {
 
 // Returns whether the first gradient of a block only initializes the block.
@@ -34,11 +36,10 @@ constexpr int64_t UpdatesOf(const GroupSettings& settings, int64_t gradients) {
 }
 
 // Returns whether a block's gradient number `gradient`, counted from 1, refreshes the eigenbases of the block. The
-// initialization of the eigenbases does not count as a refresh.
+// initialization of the eigenbases does not count as a refresh. `first` is the first update that may refresh them.
 constexpr bool IsBasisDue(const GroupSettings& settings, int64_t gradient) {
   const int64_t update = UpdatesOf(settings, gradient);
-  const int64_t first =
-      settings.basis_order == BasisOrder::kAfter ? 1 : settings.start_preconditioning_step + 1;  // after initialization
+  const int64_t first = settings.basis_order == BasisOrder::kAfter ? 1 : settings.start_preconditioning_step + 1;
   return update >= first && update % settings.precondition_frequency == 0;
 }
 
@@ -54,14 +55,14 @@ constexpr RootTask BasisTaskOf(const GroupSettings& settings, int64_t gradients)
   return IsBasisDue(settings, gradients + 1) ? RootTask::kCompute : RootTask::kNone;
 }
 
-// The properties of a block that determine its schedule. The schedule of a block also depends on that of its group.
+// The properties of a block that determine its schedule, in addition to the schedule of its group.
 struct ScheduledBlock {
-  bool is_owned;           // only the owner has the states of the block
+  bool is_owned;           // whether this rank is the owner; only the owner has the states of the block
   bool is_rotated;         // the block has eigenbases
   bool is_preconditioned;  // the block has factor matrices
   int64_t phase;           // Block::phase
   int64_t gradient_count;  // the state gradient_count; 0 if the block has no such state
-  int64_t snapshot_step;   // see RootTaskOf
+  int64_t snapshot_step;   // the state snapshot_step; see RootTaskOf
 };
 
 // Returns the schedule of a block in a step. group: the schedule of the block's group in the same step.
@@ -82,7 +83,7 @@ SHAMPOO_HD inline void CorrectBias(const GroupSettings& settings, int64_t update
   scalars->moment_correction = corrects_moment ? BiasCorrection(settings.beta2, update) : 1;
 }
 
-// The scalars of grafting with SOAP. Grafting with SOAP requires that basis_order is `before`. A step computes
+// The scalars of grafting with SOAP. Grafting with SOAP requires basis_order=before. A step computes
 // V <- decay V + weight G G, and the direction of the grafting method is H / (sqrt(V / correction) + epsilon).
 struct GraftingScalars {
   double decay = 0;
@@ -102,16 +103,16 @@ SHAMPOO_HD inline GraftingScalars MakeGraftingScalars(const GroupSettings& setti
   return scalars;
 }
 
-// Returns the number by which a refresh divides the factor matrices. update: the number of the update that refreshes.
-// If basis_order is `after`, the divisor is 1, because the scale of the matrices then has no effect on the bases.
+// Returns the number by which a refresh divides the factor matrices. update: the number of the update with the refresh.
+// With basis_order=after, the divisor is 1, because the scale of the matrices has no effect on the new bases.
 SHAMPOO_HD inline double BasisCorrection(const GroupSettings& settings, int64_t update) {
   const bool corrects = settings.basis_order == BasisOrder::kBefore && settings.use_bias_correction &&
                         !settings.drop_weighting && settings.shampoo_beta < 1;
   return corrects ? BiasCorrection(settings.shampoo_beta, FactorUpdates(settings, update)) : 1;
 }
 
-// Returns the weight that the first gradient of a block gets in the factor matrices of the block if basis_order is
-// `after`.
+// Returns the weight that the first gradient of a block gets in the factor matrices of the block. Call it only with
+// basis_order=after.
 constexpr double FirstFactorWeight(const GroupSettings& settings, const StepScalars& scalars) {
   return settings.factor_start == FactorStart::kFirst ? 1 : scalars.factor_weight;
 }
@@ -124,7 +125,7 @@ constexpr double RelativeEpsilon(const GroupSettings& settings, Dtype computatio
 }
 
 // Returns the number that the relative epsilon adds to epsilon. correction: the bias correction of V. largest: the
-// largest element of V after the update.
+// largest element of V after the step has updated V.
 SHAMPOO_HD inline double AddedEpsilon(const GroupSettings& settings, Dtype computation, double correction,
                                       double largest) {
   return RelativeEpsilon(settings, computation) * std::pow(largest / correction, settings.inverse_exponent);
@@ -145,8 +146,8 @@ SHAMPOO_HD inline bool IsBasisAccurate(double tolerance, double off_diagonal_squ
 }
 
 // Returns whether the basis of a d x d matrix is the identity, so that the basis need not be computed. iterates:
-// whether orthogonal iteration starts from the previous basis. is_negligible: whether IsNegligible() is true for the
-// matrix.
+// whether the basis would be computed by orthogonal iteration, which starts from the previous basis. is_negligible:
+// whether IsNegligible() is true for the matrix.
 constexpr bool IsBasisIdentity(bool iterates, int64_t d, bool is_negligible) {
   return !iterates && (d == 1 || is_negligible);
 }
@@ -156,15 +157,16 @@ constexpr double MeanWeight(int64_t d, int64_t elements) {
   return static_cast<double>(d) / static_cast<double>(elements);
 }
 
-// Returns whether kl_init is auto. If it is, the first gradient sets the scale of the eigenvalues for the first
-// whitening. The moving averages of the eigenvalues are bias-corrected, so that this scale has no weight in them.
+// Returns whether the setting is kl_init=auto. With it, the first gradient sets the scale of the eigenvalues for the
+// first whitening. The moving averages of the eigenvalues are bias-corrected, so that this scale has no weight in them.
 //
-// Gradients of zeros are counted but are not added to these averages, because averages with zeros would make the next
-// direction too large. As long as all factor matrices are negligible, each gradient sets the scale again, so that the
-// scale is right when a block gets its first gradient that is not zero.
+// A step counts a gradient of which all elements are 0, but does not add it to these averages, because the averages
+// would become smaller and make the next direction too large. As long as all factor matrices are negligible
+// (IsNegligible), each gradient sets the scale again. The scale is therefore right when a block gets its first gradient
+// that is not zero.
 constexpr bool StartsFromGradient(const GroupSettings& settings) { return settings.kl_init < 0; }
 
-// The value of all eigenvalues of a block before its first gradient that is not zero, if kl_init is auto.
+// The value of all eigenvalues of a block before its first gradient that is not zero, with kl_init=auto.
 constexpr double kEigenvalueOfZeros = 0.1;
 
 // Returns the eigenvalues of a block before its first gradient.
@@ -172,9 +174,9 @@ constexpr double EigenvalueBeforeGradients(const GroupSettings& settings) {
   return StartsFromGradient(settings) ? kEigenvalueOfZeros : settings.kl_init;
 }
 
-// Returns the value to which a gradient with this mean square sets all eigenvalues if kl_init is auto. With this value,
-// the product of one eigenvalue from each factor matrix equals the mean square. factors: the number of factor matrices.
-// A gradient with a negligible mean square counts as zero.
+// Returns the value to which, with kl_init=auto, a gradient with this mean square sets all eigenvalues. With this
+// value, the product of one eigenvalue from each factor matrix equals the mean square. factors: the number of factor
+// matrices. A gradient whose mean square is negligible (IsNegligible) counts as zero.
 SHAMPOO_HD inline double FirstEigenvalue(double mean_square, int factors, Dtype computation) {
   return IsNegligible(mean_square, computation) ? kEigenvalueOfZeros : std::pow(mean_square, 1.0 / factors);
 }
@@ -185,14 +187,15 @@ SHAMPOO_HD inline double FirstEigenvalueScale(double square, int64_t elements, i
   return 1 / std::sqrt(FirstEigenvalue(mean_square, factors, computation));
 }
 
-// Returns the number by which the first gradient's term in a factor matrix is multiplied. If kl_init is auto, the
+// Returns the number by which the first gradient's term in a factor matrix is multiplied. With kl_init=auto, the
 // multiplied term equals that of a gradient that was whitened with the first eigenvalues. Otherwise, the number is 1.
 // scale: the inverse square root of the first eigenvalues. factors: the number of factor matrices.
 SHAMPOO_HD inline double FirstTermScale(const GroupSettings& settings, double scale, int factors) {
   return StartsFromGradient(settings) ? std::pow(scale, 2.0 * (factors - 1)) : 1;
 }
 
-// Returns the decay of the moving averages of eigenvalues in an update after the block's first gradient.
+// Returns the decay of the moving averages of eigenvalues in the update with number `update`. Call it only for updates
+// that follow the block's first gradient.
 SHAMPOO_HD inline double EigenvalueDecay(const GroupSettings& settings, int64_t update) {
   const double decay = settings.shampoo_beta;
   if (!StartsFromGradient(settings)) return decay;
@@ -224,7 +227,7 @@ SHAMPOO_HD bool ReplacesEigenvalues(const GroupSettings& settings, double mean, 
 }
 
 // Returns the cap: the largest inverse square root that an eigenvalue of a dim of size d may have. Returns infinity if
-// there is no limit. mean: the mean of the eigenvalues of the dim, above 0. If kl_init and kl_cap are both auto, the
+// there is no limit. mean: the mean of the eigenvalues of the dim, above 0. With kl_init=auto and kl_cap=auto, the
 // cap is relative to 1 / sqrt(mean).
 SHAMPOO_HD inline double KlCap(const GroupSettings& settings, int64_t d, double mean) {
   if (settings.kl_cap > 0) return settings.kl_cap;
@@ -239,24 +242,25 @@ SHAMPOO_HD inline double KlScale(double eigenvalue, double cap) {
   return scale < cap ? scale : cap;
 }
 
-// Returns what an eigenvalue of the old basis contributes to an eigenvalue of the new basis. square: a squared element
-// of Q_old^T Q_new. scale: the inverse square root of the old eigenvalue.
+// Returns the term that an eigenvalue of the old basis adds to an eigenvalue of the new basis. square: the square of
+// the element of Q_old^T Q_new in the row of the old eigenvalue and the column of the new one. scale: the inverse
+// square root of the old eigenvalue.
 SHAMPOO_HD inline double TransportedTerm(double square, double scale) { return square / (scale * scale); }
 
-// Returns the inverse square root of an eigenvalue of the new basis. No cap is needed: new eigenvalues are averages of
-// the old ones, so their inverse square roots do not exceed the cap either.
+// Returns the inverse square root of an eigenvalue of the new basis. No cap is needed: each new eigenvalue is a
+// weighted mean of old eigenvalues, so its inverse square root does not exceed the cap that limits the old ones.
 SHAMPOO_HD inline double TransportedScale(double eigenvalue) { return KlScale(eigenvalue, __builtin_inf()); }
 
 // The scalars of one step of a block that has eigenbases.
 struct BasisScalars : StepScalars {
   int64_t update = 0;           // the number of the update; 0: the gradient only initializes the block
-  bool is_first = false;        // basis_order is `after`, and the gradient is the block's first
+  bool is_first = false;        // basis_order=after, and the gradient is the block's first
   double eigenvalue_decay = 1;  // the decay of the moving averages of eigenvalues
   double basis_correction = 1;  // the divisor of the factor matrices in a refresh
 };
 
-// Returns the scalars of a block. step: the scalars of the group's step. gradient: the number of the block's gradient,
-// counted from 1.
+// Returns the scalars of one step of a block. step: the scalars of the group's step. gradient: the number of the
+// block's gradient in this step, counted from 1.
 SHAMPOO_HD inline BasisScalars MakeBasisScalars(const GroupSettings& settings, const StepScalars& step,
                                                 int64_t gradient) {
   BasisScalars scalars;

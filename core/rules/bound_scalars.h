@@ -12,11 +12,11 @@
 // The hyper-parameters that a step can read from memory of the caller (shampoo_optimizer_bind_scalar).
 namespace shampoo {
 
-// The numbers of the keys, in the order of kBindableNames.
+// The numbers of the keys, in the order of kBindableNames. kBindableKeys is the count of these keys.
 enum : int { kBoundLr, kBoundBeta1, kBoundWeightDecay, kBoundGradientScale, kBindableKeys };
 inline constexpr const char* kBindableNames = "lr, beta1, weight_decay or gradient_scale";
 
-// The names of the keys, by number.
+// Returns the name of the key with this number.
 constexpr const char* BindableName(int key) {
   constexpr const char* kNames[kBindableKeys] = {"lr", "beta1", "weight_decay", "gradient_scale"};
   return kNames[key];

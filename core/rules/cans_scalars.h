@@ -7,11 +7,11 @@
 
 #include "core/rules/root_spec.h"
 
-// Root method cans computes the inverse square root of a matrix B by a fixed sequence of polynomials with minimax
-// coefficients. B is scaled so that its largest row sum of magnitudes is 1. Starting from Y = B, Z = I and P = Y, each
-// step computes T = b I + a P, Z <- T Z, Y <- Y T and P <- Z Y. Z converges to B^(-1/2) and Y to B^(1/2). The order of
-// the factors keeps rounding errors small. Sources: Emerging-Optimizers, pull request 277, for the coefficients;
-// Higham, Functions of Matrices (2008), section 6.7, for the coupled iteration.
+// The root method `cans` computes the inverse square root of a matrix B by a fixed sequence of polynomials with minimax
+// coefficients. B is scaled so that its largest row sum of magnitudes is 1. The sequence starts from Y = B, Z = I and
+// P = Y. Each step computes T = b I + a P, Z <- T Z, Y <- Y T and P <- Z Y. Z converges to B^(-1/2) and Y to B^(1/2).
+// The order of the factors in these products keeps rounding errors small. Sources: Emerging-Optimizers, pull request
+// 277, for the coefficients; Higham, Functions of Matrices (2008), section 6.7, for the coupled iteration.
 namespace shampoo {
 
 // The coefficients of T = b I + a P.
@@ -36,8 +36,8 @@ inline constexpr std::array<CansStep, 10> kCansSteps = {{{5.182503604966906, -5.
 constexpr int CansPasses(const RootSpec& spec) { return spec.exponent == -0.25 ? 2 : 1; }
 
 // The number of products with R in the check of a result X, where R = I - X^(p/2) B X^(p/2) and p = -1 / exponent. The
-// check begins with a vector r of signs and multiplies it repeatedly by R. |R r| / |r| then approaches the largest
-// magnitude of an eigenvalue of R from below.
+// check begins with a vector r of signs (ProbeSigns) and multiplies r repeatedly by R. |R r| / |r| then approaches the
+// largest magnitude of an eigenvalue of R from below.
 inline constexpr int kCansProducts = 4;
 
 // Returns the largest |R r| / |r| at which X counts as a root. If X has the relative error e at an eigenvalue, R has an

@@ -9,15 +9,15 @@
 #include "core/rules/root_spec.h"
 
 // The scalars of the coupled iterations for X = B^(-1/p), where B = 2^-scale A + shift I. The iterations start from
-// X = z^(1/p) I and Y = z B. They repeat X <- X T, Y <- T^p Y until Y is close to I.
-// T approximates Y^(-1/p): see NewtonDiagonal() and SeriesCoefficient(). Sources:
-// Higham, Functions of Matrices (2008), chapter 7, and the reference implementation (arXiv 2309.06497).
+// X = z^(1/p) I and Y = z B. They repeat X <- X T, Y <- T^p Y until Y is close to I. `scale` is RootScale().
+// T approximates Y^(-1/p): see NewtonDiagonal() and SeriesCoefficient(). Sources: Higham, Functions of Matrices (2008),
+// chapter 7, and the reference implementation (arXiv 2309.06497).
 namespace shampoo {
 
-// How a coupled iteration starts.
+// Two numbers that determine B and the first X and Y.
 struct CoupledStart {
-  double shift = 0;
-  double z = 0;  // the first Y is this multiple of B
+  double shift = 0;  // the factor of I in B
+  double z = 0;      // the first Y is this multiple of B
 };
 
 // Returns the shift of the diagonal for a Newton iteration and for root_method `cans`.
@@ -44,8 +44,8 @@ SHAMPOO_HD inline CoupledStart StartHigherOrder(const RootSpec& spec, int scale,
   return start;
 }
 
-// Returns a bound on the largest eigenvalue of M = 2^-scale A: min(|M|, |M^4|^(1/4)) or, with row_sum_epsilon, |M|,
-// where |M| is the largest row sum of magnitudes of elements.
+// Returns a bound on the largest eigenvalue of M = 2^-scale A. |M| is the largest row sum of magnitudes of elements.
+// The bound is |M| if row_sum_epsilon is true, otherwise min(|M|, |M^4|^(1/4)). row_sum: |M|. row_sum_of_fourth: |M^4|.
 SHAMPOO_HD inline double EigenvalueBound(const RootSpec& spec, double row_sum, double row_sum_of_fourth) {
   const double of_fourth = std::pow(row_sum_of_fourth, 0.25);
   return of_fourth < row_sum && !spec.row_sum_epsilon ? of_fourth : row_sum;
@@ -54,7 +54,7 @@ SHAMPOO_HD inline double EigenvalueBound(const RootSpec& spec, double row_sum, d
 // Returns z^(1/p), the first X as a multiple of I.
 SHAMPOO_HD inline double RootOfMultiple(double z, int64_t p) { return std::pow(z, 1 / static_cast<double>(p)); }
 
-// Returns the multiple of I in Newton's T = ((p + 1) I - Y) / p.
+// Returns the factor of I in Newton's T = ((p + 1) I - Y) / p.
 constexpr double NewtonDiagonal(int64_t p) { return static_cast<double>(p + 1) / static_cast<double>(p); }
 
 // Returns the coefficient b_i in the power series of Y^(-1/p): the sum of b_i (I - Y)^i. In an iteration of higher
@@ -65,7 +65,8 @@ constexpr double SeriesCoefficient(int64_t i, int64_t p) {
   return b;
 }
 
-// Except for kRunning, the values are those of RootOutcome::converged.
+// The state of a coupled iteration. kAtMaximum: max_iterations is reached, or the error is NaN. Except for kRunning,
+// the values are those of RootOutcome::converged.
 enum class CoupledState : int32_t { kStalled = -1, kAtMaximum = 0, kConverged = 1, kRunning = 2 };
 
 // Returns the state of a coupled iteration.

@@ -36,9 +36,10 @@ SHAMPOO_HD inline double TraceDivisor(const RootSpec& spec, double trace) {
 }
 
 // Returns whether a factor matrix counts as a zero matrix because none of its elements is a normal number of its dtype.
-// The elements of a factor matrix that only decays become subnormal: rounding keeps them from reaching 0, and none of
-// their digits is correct. magnitude: the largest magnitude of an element, before the division by the bias correction.
-// Methods that work in eigenbases (see basis.h) also apply the rule to means of squares and of eigenvalues.
+// While all gradients are zero, the elements of a factor matrix decay until they are subnormal. Rounding then keeps
+// them from reaching 0, and none of their digits is correct. magnitude: the largest magnitude of an element, before the
+// division by the bias correction. Methods that work in eigenbases (see basis.h) also apply the rule to means of
+// squares and of eigenvalues.
 constexpr bool IsNegligible(double magnitude, Dtype dtype) { return magnitude < SmallestNormal(dtype); }
 
 // Returns the magnitude, relative to the largest eigenvalue, below which an eigenvalue of an n x n matrix of this dtype
@@ -49,8 +50,8 @@ constexpr double ZeroEigenvalueTolerance(int64_t n, Dtype dtype) {
 
 // Returns a k for which the largest element of A * 2^-k is between 1/2 and 1, where A is a matrix whose largest element
 // is `largest` in magnitude. Scaling by a power of two rounds nothing. `shift` is a number that will be added to the
-// diagonal of A. If it is much larger than `largest`, k is chosen so that shift * 2^-k is at most 2^kMaxShiftExponent,
-// which is finite in float64.
+// diagonal of A. If `shift` is much larger than `largest`, k is chosen so that shift * 2^-k is at most
+// 2^kMaxShiftExponent, which is finite in float64.
 SHAMPOO_HD inline int ScaleExponent(double largest, double shift) {
   constexpr int kMaxShiftExponent = 900;
   const int of_shift = shift > 0 ? std::ilogb(shift) + 1 : -2000;
@@ -71,7 +72,7 @@ SHAMPOO_HD inline int WholeRootScale(int scale, double exponent) {
   return scale - (above < 0 ? above + step : above);
 }
 
-// Returns the scale for a matrix A whose largest element has this magnitude. The method of the spec works on A *
+// Returns the scale for a matrix A whose largest element is `largest` in magnitude. The method of the spec works on A *
 // 2^-scale. The epsilon of the spec must be resolved (ResolvedEpsilon).
 SHAMPOO_HD inline int RootScale(const RootSpec& spec, double largest) {
   const bool is_relative = spec.relative_epsilon > 0;
@@ -89,14 +90,14 @@ SHAMPOO_HD inline double RootFactor(int scale, double exponent) {
   return std::exp2(static_cast<double>(scale) * exponent);
 }
 
-// Scales elements of a matrix by 2^-k / divisor. Each element is converted to Root, the dtype in which roots are
-// computed, and then divided. Multiplying by the power of two rounds nothing.
+// Scales elements of a matrix by 2^-k / divisor. Multiplies each element by a power of two, which rounds nothing, then
+// converts it to Root, the dtype in which roots are computed, and then divides it.
 template <typename Root>
 class ElementScaling {
  public:
-  // Let e be the exponent of the divisor. The factor 2^-(k + e) may be out of the range of float64, so it is split into
-  // two factors. If the final product is in range, each intermediate result is in range, too. The divisor is scaled by
-  // 2^-e, because it may be out of the range of Root.
+  // Let e be the binary exponent of the divisor. The factor 2^-(k + e) may be out of the range of float64, so it is
+  // split into two factors. If the final product is in range, each intermediate result is in range, too. The divisor is
+  // scaled by 2^-e, because it may be out of the range of Root.
   SHAMPOO_HD ElementScaling(int k, double divisor) : ElementScaling(k, divisor, ExponentOf(divisor)) {}
 
   template <typename Real>
@@ -105,7 +106,7 @@ class ElementScaling {
   }
 
  private:
-  // Returns 0 if the divisor is 0, negative, infinite or NaN.
+  // Returns the binary exponent of the divisor; 0 if the divisor is 0, negative, infinite or NaN.
   SHAMPOO_HD static int ExponentOf(double divisor) {
     return divisor > 0 && divisor - divisor == 0 ? std::ilogb(divisor) : 0;
   }
@@ -120,8 +121,8 @@ class ElementScaling {
   Root divisor_;
 };
 
-// Maps an eigenvalue of a matrix to the eigenvalue of its root. The matrix is scaled by 2^-scale, because an unscaled
-// eigenvalue that is subnormal in float64 would have lost digits before epsilon is added.
+// Maps an eigenvalue l of a scaled matrix to the eigenvalue of the root. The matrix is scaled by 2^-scale, because an
+// unscaled eigenvalue that is subnormal in float64 would have lost digits before epsilon is added.
 class RootOfEigenvalue {
  public:
   //   epsilon         for the unscaled matrix
@@ -178,7 +179,7 @@ class ProbeSigns {
     return Sign();
   }
 
-  // Returns the sign of element i. Steps of the recurrence are composed by squaring.
+  // Returns the sign of element i. Computes i + 1 steps of the recurrence by repeated squaring.
   static constexpr double At(int64_t i) {
     ProbeSigns signs;
     uint64_t multiplier = kMultiplier;
@@ -207,7 +208,7 @@ SHAMPOO_HD inline double ProbeTolerance(int64_t n, double machine_epsilon) {
 }
 
 // Returns whether an eigendecomposition Q^T diag(l) Q of a scaled matrix A in the root dtype passes the check with the
-// probe vector v: both errors must be at the level of rounding.
+// probe vector v: `lost` and `error` must be at the level of rounding.
 //   lost     |Q^T Q v - v| / |v|
 //   error    |Q^T diag(l) Q v - A v| / |v|
 //   largest  the largest |l|

@@ -20,7 +20,7 @@ namespace shampoo {
 // check of a step with such a small growth does not read the state.
 inline constexpr double kNegligibleGrowth = 1.0 / (int64_t{1} << 40);
 
-// Returns the limit of sums of products, with a margin for rounding in the computation dtype.
+// Returns the limit of a sum of products of elements of G, with a margin for rounding in the computation dtype.
 constexpr double ProductLimit(Dtype computation) { return 0.5 * LargestFinite(computation); }
 
 // Returns the limit of a state's elements, with a margin for rounding to its dtype.
@@ -61,7 +61,7 @@ constexpr double GradientBound(const StepScalars& step, double largest_gradient,
   return scale * largest_gradient + step.coupled_decay * largest_param;
 }
 
-// Returns whether the elements of G can be computed.
+// Returns whether all elements of G, and the terms from which they are computed, fit ElementDtype().
 //   largest       a bound on |G|
 //   largest_term  the largest magnitude of an element of gradient_scale * gradient or coupled_decay * W
 template <typename Block>
@@ -84,7 +84,7 @@ SHAMPOO_HD inline double SquareWithRounding(double square, int64_t elements, dou
   return norm * norm;
 }
 
-// The state that would overflow in a step.
+// The state that would overflow in a step: kMoment is V, and kFactor is a factor matrix F_k.
 struct GrowthFault {
   enum class State { kNone, kMoment, kFactor };
   State state = State::kNone;
@@ -94,14 +94,14 @@ struct GrowthFault {
 
 // Checks whether decay * state + weight * square fits the dtype of each state.
 //
-// The type Largest has the members LargestMoment() and LargestDiagonal(k). They return the largest magnitude in V and
-// on the diagonal of F_k, and are called only if the sum may come near the limit.
+// The type Largest has two members. LargestMoment() returns the largest magnitude in V, and LargestDiagonal(k) that on
+// the diagonal of F_k. They are called only if the growth of the state is not negligible (kNegligibleGrowth).
 template <typename Block, typename Largest>
 class Growth {
  public:
   // has_states: whether the check includes the current states. A rank that does not own a block has no states of the
-  // block, so it checks only whether the terms that the gradient adds fit. The owner first makes this check, too, so
-  // that all ranks reject the same gradients.
+  // block, so it checks only whether the terms that the gradient adds fit. The owner first makes this check of the
+  // terms, too, so that all ranks reject the same gradients.
   SHAMPOO_HD Growth(const StepScalars& step, const Block& block, Largest largest, bool has_states)
       : step_(step), block_(block), largest_(largest), has_states_(has_states) {}
 

@@ -18,17 +18,18 @@ constexpr const NsCoefficients::Entry& EntryOf(const NsCoefficients& coefficient
 }
 
 // If the key `orthogonalization` is `exact`, singular values below this multiple of the Frobenius norm count as 0 on
-// the CPU, and all others become 1. On a device, results increase from 0 to 1 near this value (ExactEntryOf).
+// the CPU, and all others become 1. On a device, the resulting singular values increase from 0 to 1 near this
+// multiple (ExactEntryOf).
 inline constexpr double kLeastSingularValue = 0x1p-39;
 
-// If the key `orthogonalization` is `exact`, a device orthogonalizes a matrix of norm 1 in float64 by these steps, in
-// this order:
+// If the key `orthogonalization` is `exact`, a device orthogonalizes a matrix of Frobenius norm 1 in float64 by these
+// steps, in this order:
 //   - lifting: each step multiplies small singular values by up to 3.85, and maps [0.09, 1] to [0.33, 0.99]. The
 //     polynomial is a minimax polynomial on [0.09, 1]. Its maximum is 0.99. Rounding errors therefore cannot bring a
 //     singular value above 1, where the polynomial would amplify it. No large singular value becomes small, so the
 //     iteration is as accurate as a singular value decomposition (Nakatsukasa and Higham, SIAM J. Matrix Anal. Appl.
 //     33, 2012).
-//   - converging: all four steps together bring values of at least 0.33 near 1.
+//   - converging: all four steps together map singular values in [0.33, 1] to nearly 1.
 //   - sharpening: each step brings values above 0.82 nearer to 1, and maps a small value s to about 2.5 s^3, so that
 //     rounding errors in the null space vanish.
 // A singular value s becomes 1 up to rounding errors if s >= 2^-37, more than 0.99 if s >= 2^-38, and less than 2e-5 if
@@ -53,14 +54,14 @@ SHAMPOO_HD inline int ScaleExponent(double largest) {
 }
 
 // If the key second_moment is `row` or `short`, the second moment consists of means. Returns true if each mean is over
-// the elements of one output of the layer, and false if it is over the elements of one input. matrix_rows: the number
-// of outputs. matrix_columns: the number of inputs.
+// the weights of one output of the layer, and false if each mean is over the weights of one input. matrix_rows: the
+// number of outputs. matrix_columns: the number of inputs.
 constexpr bool MeansAreOfOutputs(DirectionMoment kind, int64_t matrix_rows, int64_t matrix_columns) {
   return kind == DirectionMoment::kRow || matrix_rows >= matrix_columns;
 }
 
-// Returns the element d of the direction divided by `divisor`, or 0 if the divisor is 0. divisor: epsilon plus the
-// square root of the second moment.
+// Returns d / divisor, or 0 if the divisor is 0. d: an element of the direction. divisor: epsilon plus the square root
+// of the second moment.
 template <typename Real>
 SHAMPOO_HD Real DividedByMoment(Real d, Real divisor) {
   return divisor == 0 ? Real{0} : d / divisor;

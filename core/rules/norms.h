@@ -33,15 +33,15 @@ SHAMPOO_HD inline double ShapeFactor(ShapeScale scale, int64_t rows, int64_t col
   return 1;
 }
 
-// Returns the number of rows for LimitNorm: 0 if shape_scale does not apply. If soap_post is set, shape_scale scales
-// only the directions that are orthogonalized.
+// Returns the number of rows for LimitNorm: 0 if shape_scale does not apply. If soap_post is not `none`, shape_scale
+// scales only the directions that are orthogonalized.
 constexpr int64_t RowsToScale(const GroupSettings& settings, bool is_orthogonalized, int64_t matrix_rows) {
   return settings.soap_post == SoapPost::kNone || is_orthogonalized ? matrix_rows : 0;
 }
 
-// Returns the scale of the direction of a tensor with this many elements after update_norm, shape_scale and
-// max_update_rms. scale.size: the norm of the direction, which is finite. matrix_rows: 0 if shape_scale does not apply,
-// for example because the tensor has fewer than two dims (RowsToScale).
+// Applies update_norm, shape_scale and max_update_rms to the scale of the direction of a tensor, and returns the new
+// scale. elements: the number of elements of the tensor. scale.size: the norm of the direction, which is finite.
+// matrix_rows: 0 if shape_scale does not apply, for example because the tensor has fewer than two dims (RowsToScale).
 SHAMPOO_HD inline DirectionScale LimitNorm(const GroupSettings& settings, int64_t elements, int64_t matrix_rows,
                                            int64_t matrix_columns, const DirectionScale& scale) {
   const double root = std::sqrt(static_cast<double>(elements));
@@ -57,8 +57,8 @@ SHAMPOO_HD inline DirectionScale LimitNorm(const GroupSettings& settings, int64_
 // Returns the fraction of W that weight decay subtracts from W, before the step subtracts a multiple of the direction.
 constexpr double DecayOf(const StepScalars& step) { return step.shrinkage + step.lr * step.decoupled_decay; }
 
-// Inner products over a tensor or, with update_floor_rows, over one row of the tensor. W is the parameter after weight
-// decay, and P is the direction before scaling.
+// The inner products <W, W>, <P, W> and <P, P> over a tensor or over one row of the tensor. W is the parameter after
+// weight decay, and P is the direction before it is multiplied by its scale.
 struct NormSums {
   double ww = 0;
   double pw = 0;
@@ -75,7 +75,7 @@ struct NormSums {
 // Returns the terms that one element adds to NormSums. w: the element of W. p: the element of P.
 constexpr NormSums TermsOf(double w, double p) { return {w * w, p * w, p * p}; }
 
-// The coefficients of W1 = keep W - move P, for a tensor or for one row.
+// The coefficients of W1 = keep W - move P, for a tensor or for one row. NormControlStep defines W1.
 struct ControlledMove {
   double keep = 1;
   double move = 0;
@@ -88,20 +88,22 @@ struct ControlledMove {
 // NormControlStep::Ratio().
 constexpr double ControlledDifference(double w, double ratio, double moved) { return w - ratio * moved; }
 
-// Returns the norm that hyperball maintains, or 0 if this norm is not known yet. stored: the state `radius`.
+// Returns the norm that norm_control=hyperball maintains, or 0 if this norm is not known yet. stored: the state
+// `radius`.
 constexpr double KnownRadius(const GroupSettings& settings, double stored) {
   return settings.norm_radius > 0 ? settings.norm_radius : stored;
 }
 
-// Returns whether norm_control can move a parameter. If norm_control is `hyperball`, a norm of 0 cannot be maintained.
-// If norm_control is `relative`, a step has length 0 if the norm of the parameter is 0. total: the sums over the whole
-// tensor. radius: the norm that hyperball maintains.
+// Returns whether norm_control can move a parameter. norm_control=hyperball cannot maintain a norm of 0. With
+// norm_control=relative, a step has length 0 if the norm of the parameter is 0. total: the sums over the whole tensor.
+// radius: the norm that norm_control=hyperball maintains.
 constexpr bool CanControl(const GroupSettings& settings, const NormSums& total, double radius) {
   if (settings.norm_control == NormControl::kHyperball) return radius > 0;
   return settings.norm_control != NormControl::kRelative || total.ww != 0;
 }
 
-// Returns the element of W: the value after weight decay. w: the value before. p: the element of P. decay: DecayOf().
+// Returns the element of W: the value after weight decay. w: the value before weight decay. p: the element of P. decay:
+// DecayOf().
 template <typename Real>
 SHAMPOO_HD double DecayedElement(const GroupSettings& settings, double decay, Real w, Real p) {
   const auto wide = static_cast<double>(w);
@@ -112,7 +114,7 @@ SHAMPOO_HD double DecayedElement(const GroupSettings& settings, double decay, Re
 struct NormControlRow {
   NormSums sums;
   ControlledMove move;
-  double moved_square = 0;  // the sum of squares of the row after the move; the CPU adds these sums in row order
+  double moved_square = 0;  // |W1|^2 over the elements of `sums`; the CPU adds these numbers in row order
 };
 
 // Returns whether a step computes one NormControlRow for each row of a matrix.
@@ -120,8 +122,9 @@ constexpr bool ControlsRows(const GroupSettings& settings) {
   return settings.update_floor > 0 && settings.update_floor_rows;
 }
 
-// A step of norm_control and update_floor on one tensor. Sources of norm_control: Hyperball optimization (MuonH); the
-// hooks of Emerging-Optimizers (relative, radial_brake); the record runs of modded-nanogpt (radial, and update_floor).
+// A step of norm_control and update_floor on one tensor. Sources: Hyperball optimization (MuonH) for
+// norm_control=hyperball; the hooks of Emerging-Optimizers for norm_control=relative and norm_control=radial_brake; the
+// record runs of modded-nanogpt for norm_control=radial and for update_floor.
 //
 // In this class, D is not the update of a grafting method. D = scale_ P - radial_ W, where radial_ is 0 unless
 // norm_control is `radial`. update_floor may lengthen D. With update_floor_rows, each row is lengthened separately.
@@ -131,7 +134,8 @@ constexpr bool ControlsRows(const GroupSettings& settings) {
 // Ratio(), after the caller has computed |W1|.
 class NormControlStep {
  public:
-  // total: the sums over the whole tensor. radius: the norm that hyperball maintains. scale: the scale of P.
+  // total: the sums over the whole tensor. radius: the norm that norm_control=hyperball maintains. scale: the scale of
+  // P.
   SHAMPOO_HD NormControlStep(const GroupSettings& settings, double lr, const NormSums& total, double radius,
                              const DirectionScale& scale)
       : settings_(settings), lr_(lr), norm_(std::sqrt(total.ww)), radius_(radius), scale_(scale.down * scale.up) {
@@ -166,7 +170,7 @@ class NormControlStep {
            (settings_.norm_control == NormControl::kRadial && norm_ > 0);
   }
 
-  // Returns the factor of W1. moved: |W1|; used only if NeedsNorm().
+  // Returns the factor by which W1 is multiplied to get the new parameter. moved: |W1|; used only if NeedsNorm().
   SHAMPOO_HD double Ratio(double moved) const {
     if (!NeedsNorm() || !(moved > 0)) return 1;
     if (settings_.norm_control == NormControl::kHyperball) return radius_ / moved;
@@ -184,6 +188,7 @@ class NormControlStep {
     const double square = scale_ * scale_ * row.pp - 2 * scale_ * radial_ * row.pw + radial_ * radial_ * row.ww;
     return square > 0 ? square : 0;
   }
+  // Returns the factor, at least 1, by which update_floor lengthens D in a row.
   SHAMPOO_HD double FloorOf(const NormSums& row) const {
     const double square = SquareOf(row);
     if (settings_.update_floor == 0 || square == 0) return 1;

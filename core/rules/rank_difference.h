@@ -11,10 +11,11 @@
 // report the same difference for the same headers.
 namespace shampoo {
 
-// The difference that a rank finds in the headers of the other replica ranks or of the other shard ranks.
+// The difference that a rank finds in the headers of the other replica ranks or of the other shard ranks. kFailed: a
+// rank reports a failure. kScalars: hyper-parameters differ. kPlace: RoundHeader::place differs.
 enum class RankDifference : int32_t { kNone, kFailed, kStep, kScalars, kInputs, kParameters, kPlace };
 
-// The first difference between replica ranks. rank: the rank that differs from rank 0.
+// The first difference between replica ranks. rank: the rank that differs from rank 0; 0 if there is no difference.
 struct ReplicaDifference {
   int64_t rank = 0;
   RankDifference difference = RankDifference::kNone;
@@ -77,9 +78,9 @@ SHAMPOO_HD GradientDifference FindGradientDifference(int64_t world, const Gradie
 
 // The step number of one group in the step that the shard ranks are about to make.
 struct ShardStep {
-  int64_t step = 0;        // 0: no rank makes a step of the group
-  int64_t first = -1;      // the first rank that makes a step of the group; -1: none
-  int64_t differing = -1;  // the first rank that makes a step of the group whose number is not `step`; -1: none
+  int64_t step = 0;        // the step number on rank `first`; 0: no rank makes a step of the group
+  int64_t first = -1;      // the lowest rank that makes a step of the group; -1: none
+  int64_t differing = -1;  // the lowest rank whose step number is neither 0 nor `step`; -1: none
 };
 
 // Compares the step numbers of one group in the step that the shard ranks are about to make.

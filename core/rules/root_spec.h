@@ -49,13 +49,14 @@ struct RootSpec {
   int64_t order = 3;                // method higher_order: the order of convergence
   bool row_sum_epsilon = false;     // method higher_order: bound the eigenvalues by the largest row sum of magnitudes
   bool accept_unconverged = false;  // accept the result after max_iterations, even if it has not converged
-  // Pseudo-inverse: eigenvalues at or below max(rank_rtol * largest, rank_atol) count as 0, and their directions are
-  // omitted.
+  // If pseudo_inverse is true, eigenvalues at or below max(rank_rtol * largest, rank_atol) count as 0, and the
+  // corresponding eigenvalues of the root are 0.
   bool pseudo_inverse = false;
   double rank_rtol = 0;
   double rank_atol = 0;
   bool clamp = true;             // method eigen: if the least eigenvalue is negative, subtract it from all eigenvalues
-  bool may_be_diagonal = false;  // no off-diagonal element has ever been different from 0
+  bool may_be_diagonal = false;  // whether the root of a diagonal matrix is computed elementwise (kDiagonal). Steps
+                                 // pass true until a refresh finds an off-diagonal element that is not 0.
   bool eigenvectors = false;     // method eigen: always compute eigenvectors, for comparisons
   int64_t id = -1;               // number of the factor matrix in its plan, for tests that make one root fail
 };
@@ -74,7 +75,7 @@ constexpr RootMethod MethodOfRoot(const GroupSettings& settings, int64_t numerat
   return settings.root_method == RootMethod::kCans && !has_cans ? RootMethod::kEigen : settings.root_method;
 }
 
-// Returns the dtype in which a method computes if `requested` is the dtype of the settings.
+// Returns the dtype in which a method computes a root. requested: the dtype that the key root_dtype selects.
 constexpr Dtype DtypeOfMethod(RootMethod method, Dtype requested) {
   return method == RootMethod::kCans ? Dtype::kF64 : requested;
 }

@@ -13,7 +13,7 @@
 // resume.
 namespace shampoo {
 
-// Identifies what is rounded. The numbers of these enumerators are part of the generator's counter.
+// Identifies the array that is rounded. The numbers of these enumerators are part of the generator's counter.
 enum class RoundedState : uint32_t {
   kParam = 0,
   kFilteredGrad = 1,
@@ -50,6 +50,7 @@ struct RoundingKey {
   uint64_t step = 0;   // the step of the group
 };
 
+// Input or output of the generator: a counter, or 128 random bits.
 struct PhiloxBlock {
   uint32_t word[4];
 };
@@ -82,8 +83,8 @@ SHAMPOO_HD constexpr uint32_t RandomOf(const PhiloxBlock& bits, uint64_t i) {
 }
 
 // Rounds to one of the two neighboring bfloat16 numbers. The probability of rounding away from zero is the distance to
-// the neighbor that is closer to zero, divided by the distance between the neighbors. random: 16 bits. A number that
-// bfloat16 represents stays the same, and a finite number stays finite.
+// the neighbor that is closer to zero, divided by the distance between the neighbors. random: 16 random bits. A number
+// that bfloat16 represents stays the same, and a finite number stays finite.
 SHAMPOO_HD constexpr uint16_t RoundToBf16(float value, uint32_t random) {
   const auto bits = std::bit_cast<uint32_t>(value);
   const uint32_t magnitude = bits & 0x7FFFFFFF;

@@ -6,9 +6,9 @@
 
 #include "core/config/settings.h"
 
-// Which steps refresh inverse roots, and how each step uses the gradient. The results depend only on the step number,
-// on keys, on the plan and, if root_async is above 0, on the state of the block. Ranks, backends and resumed runs
-// therefore get the same results. Host and device compile the same functions.
+// Which steps refresh inverse roots, and how each step computes the direction of a block. The results depend only on
+// the step number, on keys, on the plan and, if root_async is above 0, on the state of the block. Ranks, backends and
+// resumed runs therefore get the same results. Host and device compile the same functions.
 namespace shampoo {
 
 // Step counters stay below this limit, so that they are exact as doubles.
@@ -54,18 +54,18 @@ struct RootSchedule {
 
 // The keys that decide when roots are refreshed.
 struct RefreshKeys {
-  int64_t start = 1;  // start_preconditioning_step; the plan has replaced -1 by a step number
-  int64_t frequency = 1;
-  int64_t async = 0;  // root_async, which is below the frequency
-  double growth = 0;
-  bool spread = false;
+  int64_t start = 1;      // start_preconditioning_step; the plan has replaced -1 by a step number
+  int64_t frequency = 1;  // precondition_frequency
+  int64_t async = 0;      // root_async, which is below the frequency
+  double growth = 0;      // refresh_growth
+  bool spread = false;    // root_spread
 };
 
-// A refresh of a group. If root_spread is set, each block is refreshed at its own step in the interval that begins with
-// the refresh of the group.
+// A refresh of a group. If root_spread is true, each block is refreshed at its own step in the interval that begins
+// with the refresh of the group.
 struct Refresh {
   int64_t step = 0;  // 0: there has been no refresh
-  // The number of steps until the next refresh. With refresh_growth 0, `interval` is always the frequency, although the
+  // The number of steps until the next refresh. With refresh_growth=0, `interval` is always the frequency, although the
   // second refresh may follow sooner if the first refresh is between two multiples of the frequency.
   int64_t interval = 0;
   int64_t number = 0;  // counted from 1
@@ -168,9 +168,9 @@ constexpr bool IsDue(const GroupSchedule& group, int64_t phase) {
   return IsRefreshedAt(group.keys, phase, group.last, group.t);
 }
 
-// Returns true if a block that has had a gradient in every step has a root task in this step. Can also return true
-// root_async steps after the first refresh, although the roots of that refresh are already in use. The result is the
-// same on all ranks, because it does not depend on the state of the block, which only its owner has.
+// Returns true if a block that has had a gradient in every step has a root task in this step. The result can also be
+// true in the step that is root_async steps after the first refresh, although the roots of that refresh are already in
+// use. It is the same on all ranks, because it does not depend on the state of the block, which only its owner has.
 constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
   const RefreshKeys& keys = group.keys;
   const Refresh& taken = group.last_usable;
@@ -182,7 +182,7 @@ constexpr bool IsRegularTask(const GroupSchedule& group, int64_t phase) {
 // pass 0.
 //   0   the block has not used any roots yet
 //   s   the roots of the factor matrices of step s are pending
-//   -s  the roots of step s are in use, and none are pending
+//   -s  the roots of the factor matrices of step s are in use, and no roots are pending
 // A refresh takes a snapshot, and steps continue with the roots in use, if three conditions hold: there are roots in
 // use, the interval is longer than root_async, and no older roots are pending. Otherwise the refresh computes its roots
 // immediately. If |snapshot_step| is the current step, this block has already made the step, and another rank has

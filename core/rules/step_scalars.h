@@ -31,7 +31,7 @@ struct StepScalars {
   double moment_decay = 0;
   double moment_weight = 0;
 
-  // X_k <- (F_k / factor_correction + e I)^(-exponent_multiplier / Block::root), if the block's schedule has a refresh.
+  // X_k <- (F_k / factor_correction + e I)^(-exponent_multiplier / Block::root), if a refresh of the block is due.
   // RootSpec (core/rules/root_spec.h) defines e and the exponent.
   double factor_correction = 1;  // for step t; roots of a snapshot use the correction for the snapshot's step
 
@@ -56,7 +56,7 @@ struct StepScalars {
   double momentum = 0;
   double momentum_weight = 1;
 
-  // U = -lr P - shrinkage * W. If the key output is `updates`, the output is U, otherwise W + U.
+  // U = -lr P - shrinkage * W. With output=updates, the output is U, otherwise W + U.
   double lr = 0;
   double shrinkage = 0;
 
@@ -81,8 +81,8 @@ constexpr double Beta3Of(const GroupSettings& settings) {
   return looks_ahead ? settings.beta1 * settings.beta1 : settings.beta1;
 }
 
-// Returns the divisor that corrects beta3 E + (1 - beta3) G in step t, because E started from zero. E is the average
-// after t - 1 steps.
+// Returns the divisor that corrects beta3 E + (1 - beta3) G in step t, where E is the average after t - 1 steps. The
+// correction is necessary because E started from zero.
 SHAMPOO_HD inline double FilterCorrection(double beta1, double beta3, int64_t t) {
   return beta1 == beta3 ? BiasCorrection(beta1, t) : 1 - beta3 * std::pow(beta1, static_cast<double>(t - 1));
 }

@@ -37,7 +37,7 @@ constexpr ApplyScalars<Real> MakeApplyScalars(const StepScalars& step, double do
 struct DirectionScale {
   double down = 1;
   double up = 1;
-  double size = 0;  // a bound on the elements of the scaled direction; infinite or NaN if P is not finite
+  double size = 0;  // a bound on the magnitudes of the scaled direction; infinite or NaN if P is not finite
 };
 
 // Returns the scale of a direction P. norm: |P|. graft_norm: |D|; used only if is_grafted.
@@ -48,7 +48,7 @@ constexpr DirectionScale ScaleDirection(const StepScalars& step, bool is_grafted
   return {1 / (norm + step.norm_guard), graft_norm, is_finite ? graft_norm : norm};
 }
 
-// Multiplies the direction of a method of steepest descent by the dual norm of the filtered gradient (the key
+// Multiplies the direction of method muon or sign by the dual norm of the filtered gradient (the key
 // dual_norm_scale). dual_norm: the inner product of the filtered gradient and the direction.
 constexpr void ScaleByDualNorm(double dual_norm, DirectionScale* scale) {
   scale->up *= dual_norm;
@@ -59,7 +59,7 @@ constexpr void ScaleByDualNorm(double dual_norm, DirectionScale* scale) {
 struct UpdateTargets {
   Dtype computation;
   Dtype param;
-  Dtype out;
+  Dtype out;  // the dtype of the new parameter or, if `output` is kUpdates, of the update
   Output output;
   bool has_momentum;
   Dtype momentum;
@@ -72,8 +72,8 @@ struct UpdateTargets {
 
 // The largest magnitudes that the step of a block may write.
 struct UpdateLimits {
-  double momentum, update, value;
-  bool is_narrow;  // a dtype that is written has a smaller range than the computation dtype
+  double momentum, update, value;  // value: the new parameter
+  bool is_narrow;                  // a dtype that is written has a smaller range than the computation dtype
 };
 
 constexpr UpdateLimits LimitsOf(const UpdateTargets& targets) {
@@ -91,7 +91,8 @@ constexpr UpdateLimits LimitsOf(const UpdateTargets& targets) {
   return limits;
 }
 
-// Returns whether a direction of this size, and its product with lr, fit the computation dtype. Returns false for NaN.
+// Returns whether a direction of this size, and its product with lr, fit the computation dtype. Returns false if `size`
+// is NaN. size: DirectionScale::size.
 constexpr bool DirectionFits(const StepScalars& step, Dtype computation, double size) {
   const double limit = LargestFinite(computation);
   const double lr = step.lr < 0 ? -step.lr : step.lr;
@@ -126,7 +127,7 @@ constexpr bool StaysSmall(const StepScalars& step, Dtype computation, bool has_m
 // How a step checks whether the direction of a block can be applied.
 enum class FitCheckMode : int32_t {
   kNone,     // the bound on the direction (DirectionScale::size) decides; no element is read
-  kByBound,  // a bound on the terms of decay and momentum decides; if it is too large, every element is checked
+  kByBound,  // a bound on the terms of weight decay and momentum decides; if it is too large, every element is checked
   kExact,    // every element is checked
 };
 
@@ -144,7 +145,7 @@ constexpr FitCheckMode FitCheckFor(const StepScalars& step, const UpdateTargets&
 inline constexpr unsigned char kSkippedMark = 0xff;
 
 // Returns whether the values that are written for an element fit their dtypes. value: the new parameter that every rank
-// computes. It may differ from applied.value, because the exchange between ranks rounds.
+// computes; it may differ from applied.value, because ranks round the values that they exchange.
 template <typename Real>
 constexpr bool ElementFits(const UpdateLimits& limits, const AppliedElement<Real>& applied, Real value,
                            bool param_is_finite) {

@@ -18,13 +18,13 @@ struct StateEntry {
   std::string key;
   Shape shape;
   Dtype dtype = Dtype::kF32;
-  int64_t arena_offset = 0;
-  int64_t stored_bytes = 0;
-  int64_t flat_offset = -1;
-  int64_t block = -1;  // index in the plan; -1: the state of a group
+  int64_t arena_offset = 0;  // of the entry's first element, in bytes
+  int64_t stored_bytes = 0;  // of the entry's own elements in the arena
+  int64_t flat_offset = -1;  // as in shampoo_state_entry; -1: the entry is not elementwise
+  int64_t block = -1;        // index in the plan; -1: the entry is the step counter of a group
   int owner = 0;
   int shard_owner = 0;
-  bool piece_of_shard = false;
+  bool piece_of_shard = false;  // Block::piece_of_shard
   SymmetricForm form = SymmetricForm::kNone;
 
   int64_t elements() const { return shape.Product(); }

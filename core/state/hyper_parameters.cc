@@ -23,9 +23,9 @@ std::string ChangeableKeys() {
   return names;
 }
 
-// Checks a new value of epsilon or root_relative_epsilon with method shampoo. With root_rank_handling pseudo_inverse,
-// neither key is in use, and both must stay 0. Otherwise the plan determines which of the two keys is in use. That key
-// can be changed to another value above 0, and the other key must stay 0.
+// Checks a new value of epsilon or root_relative_epsilon in a group with method shampoo. With
+// root_rank_handling=pseudo_inverse, neither key is in use, and both must stay 0. Otherwise the plan determines which
+// of the two keys is in use. That key can be changed to another value above 0, and the other key must stay 0.
 Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
   if (settings.method != Method::kShampoo) return {};
   const bool is_relative = key.number == &Settings::root_relative_epsilon;
@@ -33,13 +33,13 @@ Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
   const bool pseudo_inverse = settings.root_rank_handling == RankHandling::kPseudoInverse;
   const bool is_in_use = !pseudo_inverse && is_relative == (settings.root_relative_epsilon > 0);
   if (is_in_use == (value > 0)) return {};
-  const char* const used = pseudo_inverse                       ? "root_rank_handling pseudo_inverse"
+  const char* const used = pseudo_inverse                       ? "root_rank_handling=pseudo_inverse"
                            : settings.root_relative_epsilon > 0 ? "root_relative_epsilon"
                                                                 : "epsilon";
-  return Invalid("key ", key.name, ": the value ", value, " is not allowed ",
-                 is_in_use ? "for an optimizer: expected > 0"
-                           : Cat("while ", used, " is in use: expected 0; to use ", key.name,
-                                 " instead, make a new plan with a config that sets ", key.name, ", but not ", used));
+  return Invalid("key ", key.name, ": the value ", value, " is not allowed while ", used, " is in use: expected ",
+                 is_in_use ? Cat("> 0")
+                           : Cat("0; to use ", key.name, " instead, make a new plan with a config that sets ", key.name,
+                                 ", but not ", used));
 }
 
 // If the key is beta1 or momentum, checks that the plan has a state for this key.
@@ -105,8 +105,8 @@ Status HyperParameters::Set(int group, const char* name, double value, bool* roo
   if (value != 0) SHAMPOO_RETURN_IF_ERROR(CheckHasState(planned, *key));
   if (key->number == &Settings::grafting_beta2 && settings.grafting == Grafting::kAdagrad && value != 1) {
     return Invalid("key grafting_beta2: the value ", value,
-                   " is not allowed with grafting adagrad, whose second moment is an unweighted sum: expected 1; for a "
-                   "decaying average, create the optimizer with grafting rmsprop");
+                   " is not allowed with grafting=adagrad, whose second moment is an unweighted sum: expected 1; for a "
+                   "decaying average, create the optimizer with grafting=rmsprop");
   }
   if (key->arithmetic)
     SHAMPOO_RETURN_IF_ERROR(CheckArithmetic(*key, value, groups_[static_cast<size_t>(group)].narrowest));
@@ -127,7 +127,7 @@ Status HyperParameters::Get(int group, const char* name, double* value) const {
   SHAMPOO_RETURN_IF_ERROR(CheckGroup(group));
   if (name == nullptr) return Invalid("key is NULL: expected the name of a key");
   const Key* key = FindKey(name);
-  if (key == nullptr) return Invalid("there is no key \"", name, "\"; shampoo_config_describe_key lists all keys");
+  if (key == nullptr) return Invalid("there is no key \"", name, "\"; docs/keys.md lists all keys");
   // Keys of the whole optimizer are set in the config of the plan, which is also the config of group 0.
   const Settings& settings = groups_[key->scope == Scope::kOptimizer ? 0 : static_cast<size_t>(group)].settings;
   if (key->number == &Settings::root_rank_rtol && settings.root_rank_rtol < 0) {

@@ -31,7 +31,8 @@ class HyperParameters {
   HyperParameters(const PlanData& plan, size_t scalar_alignment);
 
   size_t group_count() const { return groups_.size(); }
-  // The reference stays valid as long as this object exists.
+  // Returns the settings of a group. They contain the values of bound scalars only after StoreBoundScalars(). The
+  // reference stays valid as long as this object exists.
   const Settings& settings(size_t group) const { return groups_[group].settings; }
   // Returns the bound scalars of a group, indexed by the number of the key (core/rules/bound_scalars.h).
   std::span<const BoundScalar> bound(size_t group) const { return groups_[group].bound; }
@@ -39,7 +40,8 @@ class HyperParameters {
   GroupSettings InForce(size_t group) const;
 
   Status Get(int group, const char* name, double* value) const;
-  // Changes a value. Sets *roots_depend_on_it to true if the new value differs and inverse roots depend on the key.
+  // Changes a value. Sets *roots_depend_on_it to whether the new value differs from the old value and inverse roots
+  // depend on the key.
   Status Set(int group, const char* name, double value, bool* roots_depend_on_it);
   // Binds a key of core/rules/bound_scalars.h to memory of the caller. If value is nullptr, removes the binding.
   Status Bind(int group, const char* name, int dtype, const void* value);
@@ -50,8 +52,8 @@ class HyperParameters {
   Status RejectScalar(size_t group, const char* name, double value) const;
   // Copies the values of bound scalars, which must be in host memory, to settings().
   void StoreBoundScalars();
-  // Returns a hash of all values that can be changed. reads_bound_scalars: whether the hash uses the current values of
-  // bound scalars instead of the values in settings().
+  // Returns a hash of the values of all keys that Set() can change. reads_bound_scalars: whether the hash uses the
+  // current values of bound scalars instead of the values in settings().
   uint64_t Hash(bool reads_bound_scalars) const;
 
  private:

@@ -16,7 +16,8 @@
 
 namespace shampoo {
 
-// Is called before and after the state is accessed or changed outside of steps.
+// Is notified of accesses to the state outside of steps: FinishSteps() is called before an access, and the other
+// functions are called when the state changes.
 class StateObserver {
  public:
   virtual ~StateObserver() = default;
@@ -24,7 +25,7 @@ class StateObserver {
   virtual Status FinishSteps() = 0;
   // The arena OptimizerState::out() was set to the initial state, which is the state before the first step.
   virtual void OnInitialize() = 0;
-  // A range of the arena was written. step_counters: whether the range includes the step counters of groups.
+  // A range of the arena is about to be written. step_counters: whether the range includes the step counters of groups.
   virtual void OnWrite(bool step_counters) = 0;
   // The whole state was replaced, for example by the state in a checkpoint.
   virtual void OnReplace() = 0;
@@ -38,7 +39,7 @@ class StateObserver {
 // A step reads the arena in() and writes the arena out(). They are the same unless the caller binds two arenas.
 class OptimizerState {
  public:
-  // The plan must outlive this object.
+  // The plan must outlive this object. scalar_alignment: see HyperParameters.
   OptimizerState(const PlanData& plan, std::unique_ptr<StateMemory> memory, size_t scalar_alignment);
 
   void Observe(StateObserver* observer) { observer_ = observer; }
@@ -56,7 +57,8 @@ class OptimizerState {
   Status FinishSteps(void* stream);
 
   std::span<const StateEntry> entries() const { return entries_; }
-  // Sets *memory to the host address of a whole entry. The address is in the arena or in *copy, which receives a copy.
+  // Sets *memory to the host address of a whole entry. The address is in the arena or, if the host cannot access the
+  // arena, in *copy, which then receives a copy of the entry.
   Status View(const StateEntry& entry, std::vector<char>* copy, const char** memory) const;
   // Calls edit(memory), which may change the entry in host memory and returns a Status. Then stores the changed entry.
   template <typename Edit>
@@ -67,7 +69,7 @@ class OptimizerState {
     SHAMPOO_RETURN_IF_ERROR(edit(memory));
     return Upload(entry.arena_offset, entry.span_bytes(), memory);
   }
-  // Copy bytes from and to the arena out().
+  // Download() copies bytes from the arena out(). Upload() copies bytes to it.
   Status Download(int64_t offset, int64_t bytes, char* to) const;
   Status Upload(int64_t offset, int64_t bytes, const char* from);
 
@@ -84,14 +86,14 @@ class OptimizerState {
 
   // Fails if the arena holds no usable state.
   Status CheckUsable(const char* arena) const;
-  // Makes CheckUsable() fail with this message for the arena out(), until MarkReplaced() is called or a step writes the
-  // whole state to this arena.
+  // Makes CheckUsable() fail for the arena out(), with `reason` as the message. This lasts until MarkReplaced() is
+  // called or a step writes the whole state to this arena.
   void MarkUnusable(std::string reason);
-  // Call after the state has been replaced. Discards errors that earlier steps deferred.
+  // Call after the state has been replaced. Discards errors of earlier steps that the next step would return.
   void MarkReplaced();
   // Call when a step begins to write to out().
   void MarkWritten() { is_initial_ = false; }
-  // Call after a step has written or copied the whole state to the arena `out`.
+  // Call after a step that read the arena `in` has written or copied the whole state to the arena `out`.
   void MarkStepped(const char* in, const char* out);
 
  private:

@@ -17,8 +17,8 @@ bool StoresUpper(const StateEntry& entry) {
 
 // For an entry that stores the upper triangle: calls visit(in, out) for all elements on and below the diagonal in rows
 // [first, last). `in` is the element's index in the entry's memory, and `out` is its index in the packed rows, counted
-// from the beginning of row `first`. Visits the elements in tiles, because one of the two memories is accessed with a
-// stride.
+// from the beginning of row `first`. Visits the elements in squares of kTile rows and columns, because a row in one of
+// the two memories is a column in the other, and the memory of a square fits in the cache.
 template <typename Visit>
 void ForEachInTiles(const StateEntry& entry, int64_t first, int64_t last, Visit&& visit) {
   constexpr int64_t kTile = 32;
@@ -44,7 +44,7 @@ void CopyRows(const StateEntry& entry, int64_t first, int64_t last, std::conditi
   using Kept = std::conditional_t<kPack, const Element, Element>;
   using Packed = std::conditional_t<kPack, Element, const Element>;
   Kept* const kept = reinterpret_cast<Kept*>(memory);
-  // memcpy is used, because the rows may be unaligned in a buffer of bytes.
+  // memcpy is used, because the packed rows may be unaligned.
   const auto copy = [](Kept* in, auto* out, int64_t count) {
     const auto bytes = static_cast<size_t>(count) * sizeof(Element);
     if constexpr (kPack) {

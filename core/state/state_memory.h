@@ -27,12 +27,12 @@ class StateMemory {
 
   // Sets the stream of the calls that follow. Has no effect on the host.
   virtual void UseStream(void* stream) = 0;
-  // Check arguments of the caller: a stream, and the device of a buffer. name: the name of the argument that specifies
-  // the device.
+  // Check arguments of the caller. CheckStream() checks a stream. CheckBuffer() checks the device type of a buffer;
+  // name: the name of the argument that specifies this type.
   virtual Status CheckStream(const void* stream) const = 0;
   virtual Status CheckBuffer(const char* name, DeviceType buffer) const = 0;
   // Fails while the stream is being captured into a CUDA graph, because memory cannot be read during a capture. what:
-  // the name of the request in the error message.
+  // the subject of the error message, such as "the state of the averages".
   virtual Status CheckReadable(const std::string& what) const = 0;
 
   // Sets the step counters and all states of this rank's blocks to their values before the first step.
@@ -44,8 +44,9 @@ class StateMemory {
   // Copy between the host and this memory.
   virtual Status Download(void* to, const void* from, int64_t bytes) const = 0;
   virtual Status Upload(void* to, const void* from, int64_t bytes) const = 0;
-  // Returns in *mapped an address at which the host can read and write these bytes: `from` itself, or a copy in *copy.
-  // To store changes, call Upload() with *mapped as the source.
+  // Sets *mapped to an address at which the host can read and write the bytes that begin at `from`. This is `from`
+  // itself or, if the host cannot access this memory, a copy in *copy. To store changes, call Upload() with *mapped as
+  // the source.
   virtual Status Map(char* from, int64_t bytes, std::vector<char>* copy, char** mapped) const = 0;
 
   // Returns the device memory through which host buffers are exchanged over a communicator that takes only memory of

@@ -28,9 +28,10 @@ class AsyncRootSource {
   };
 
   virtual ~AsyncRootSource() = default;
-  // Call before enqueuing a step that is not captured into a CUDA graph. Waits until the async roots that the step uses
-  // have been computed by the host or enqueued on the device. Changes a task kFromSnapshot to kAdoptDeviceRoots if the
-  // roots of the snapshot are now available to the device. Returns the error of roots that were started earlier.
+  // Call before enqueuing a step that is not captured into a CUDA graph. Waits until the host has computed the async
+  // roots that the step uses, or until their computation has been enqueued on the device. Changes a task kFromSnapshot
+  // to kAdoptDeviceRoots if the roots of the snapshot are now available to the device. If an earlier computation of
+  // async roots has failed, returns its error.
   virtual Status Prepare(const StepRoots& step) = 0;
   // Call after the step was enqueued. Starts to compute the roots of the snapshots that the step takes.
   virtual Status StartFromStep(const StepRoots& step) = 0;
@@ -39,7 +40,7 @@ class AsyncRootSource {
   virtual bool TakeHostReport(RootTask task, int64_t factor, RootReport* report) const = 0;
 };
 
-// The device computes its async roots itself: an enqueued step also starts them.
+// The device computes the async roots itself: each enqueued step also starts their computation.
 class DeviceAsyncRoots final : public AsyncRootSource {
  public:
   explicit DeviceAsyncRoots(std::shared_ptr<const cuda::DeviceEngine> engine) : engine_(std::move(engine)) {}

@@ -130,8 +130,9 @@ Status BlockGather::Deliver(size_t index, std::span<const char> takes_part, std:
   return ExchangePairs(pass.deliver, DeliverRound(index), owned_.data(), arrived, {});
 }
 
-// Makes a round: sends a header and then the packed bytes to each rank. If a rank reports a failure, the call fails on
-// all ranks with kComm and the message of this failure. own: the failure that this rank reports; OK: none.
+// Makes a round: sends a header and then packed bytes to each rank, and receives a header and packed bytes from each
+// rank. If a rank reports a failure, the call fails on all ranks with kComm and the message of this failure. own: the
+// failure that this rank reports, or success.
 Status BlockGather::ExchangePairs(const PairTraffic& traffic, int64_t round, char* send, char* recv,
                                   const Status& own) {
   const RoundHeader header = rounds_.HeaderFor(round, own, 0);

@@ -15,9 +15,9 @@
 
 namespace shampoo {
 
-// Makes the exchanges between shard ranks with shard_mode gather: whole blocks are gathered at their owners, and
-// updates are sent back to the shards. A pass (GatherPass) handles the blocks of one bucket whose owners are in one
-// replica. It has two rounds (core/comm/round.h): collect and deliver. Every shard rank makes the same calls.
+// Makes the exchanges between shard ranks with shard_mode=gather: whole blocks are gathered at their owners, and
+// updates are sent back to the shard ranks. A pass (GatherPass) handles the blocks of one bucket whose owners are in
+// one replica. It has two rounds (core/comm/round.h): collect and deliver. Every shard rank makes the same calls.
 class BlockGather {
  public:
   // optimizer: the number from Communicator::TakeOptimizerId(). The plan and the backend must outlive this object.
@@ -33,8 +33,8 @@ class BlockGather {
   // Return the collected gradient and parameter of a whole block. The step overwrites the gradient with the update.
   char* GradientOf(const WholeBlock& block) const { return whole_.data() + block.gradient_at; }
   char* ParamOf(const WholeBlock& block) const { return whole_.data() + block.param_at; }
-  // Returns the buffers of a whole block, which are nullptr if this rank does not collect the block. block: index in
-  // the plan. The address of the result stays valid as long as this object exists.
+  // Returns the addresses of a whole block in the memory of this object. All of them are nullptr if this rank does not
+  // collect the block. block: index in the plan. The result stays at the same address as long as this object exists.
   const Buffers& BuffersOf(size_t block) const { return buffers_[block]; }
   // Sets whether the step of a block writes a copy of the new parameter.
   void SetCopied(size_t block, bool copied) { buffers_[block].copy = copied ? buffers_[block].out : nullptr; }
@@ -46,8 +46,8 @@ class BlockGather {
   Status Collect(size_t pass, std::span<const Buffers> buffers, std::span<const char> takes_part);
   // Joins the collect round of a pass with placeholder data.
   Status JoinCollect(size_t pass);
-  // Sends updates of the blocks of a pass to the ranks that hold the parameters. `arrived` receives the updates for
-  // this rank's shards. update_skipped: by block, whether its update was skipped.
+  // Sends updates of the blocks of a pass to the ranks that hold elements of the blocks. `arrived` receives the updates
+  // for this rank's shards. update_skipped: by block, whether its update was skipped.
   Status Deliver(size_t pass, std::span<const char> takes_part, std::span<const char> update_skipped, char* arrived);
 
   // Join a round only to report a failure of this rank.
@@ -81,7 +81,7 @@ class BlockGather {
   Allocation by_all_gather_;  // the all-gather's buffer if the communicator has no all-to-all
   std::vector<SliceCopy> copies_;
   std::vector<Buffers> buffers_;     // by block
-  std::vector<size_t> received_at_;  // by rank: where its bytes begin in the receive buffer
+  std::vector<size_t> received_at_;  // by rank: where the bytes from this rank begin in the receive buffer
 };
 
 }  // namespace shampoo

@@ -16,8 +16,8 @@ void DeviceCollectives::Begin(bool captured) {
   has_lost_data_ = false;
 }
 
-// Calls the function `collective`, which joins the next collective of the step. If this rank has already joined that
-// collective and is to skip it, the function is not called. Returns 0 on success.
+// Calls the function `collective`, which joins the next collective of the step. Does not call it if this rank joined
+// that collective when the same step was enqueued before (see SkipJoined()). Returns 0 on success.
 template <typename Function>
 int32_t DeviceCollectives::Join(const Function& collective) {
   if (skipped_ > 0) {

@@ -25,10 +25,11 @@ class DeviceCollectives {
   DeviceCollectives(const DeviceCollectives&) = delete;
   DeviceCollectives& operator=(const DeviceCollectives&) = delete;
 
-  // Call before a step is enqueued. captured: whether the step is captured into a CUDA graph, which requires a
-  // communicator that takes device memory.
+  // Call before a step is enqueued. captured: whether the step is captured into a CUDA graph. A capture requires
+  // a communicator that takes device memory.
   void Begin(bool captured);
-  // Return the collectives as functions for cuda::StepArgs. This object must outlive the functions.
+  // gather() and all_to_all() return functions for cuda::StepArgs that make a collective. This object must outlive
+  // these functions.
   cuda::DeviceGather gather() { return {this, Gather}; }
   cuda::DeviceAllToAll all_to_all() { return {this, AllToAll}; }
   // Returns the number of collectives that this rank has joined in the step that was enqueued last. A collective whose
@@ -56,8 +57,8 @@ class DeviceCollectives {
   const cuda::DeviceEngine* engine_;
   bool is_captured_ = false;
   int64_t joined_ = 0;
-  int64_t skipped_ = 0;        // number of collectives that are still to be skipped
-  bool skips_joined_ = false;  // whether Begin() sets skipped_ to the number of joined collectives
+  int64_t skipped_ = 0;        // number of collectives that Join() still has to skip
+  bool skips_joined_ = false;  // whether the next Begin() sets skipped_ to joined_
   bool has_lost_data_ = false;
   Status failure_;
 };

@@ -25,7 +25,7 @@ class DeviceCounters {
   // for blocks of other ranks and for blocks without these states.
   std::vector<int64_t> block_counters;
 
-  // Returns whether this copy certainly equals the values in the arena.
+  // Returns whether it is certain that this copy equals the values in the arena.
   bool AreKnown(const char* arena) const { return AreKnownUnlessReplayed(arena) && !may_be_replayed_; }
   // Does the same as AreKnown(), but assumes that no replay has changed the arena. A replay is a launch of a CUDA graph
   // into which a step was captured. The program launches the graph without calling the library.
@@ -33,14 +33,15 @@ class DeviceCounters {
 
   // Call when this copy has been set to the values in the arena.
   void SetKnown(const char* arena) { arena_ = arena; }
-  // Reads the values in the arena, in the order of the stream.
+  // Sets this copy to the values in the arena, which are read in the order of the stream.
   Status Fetch(const cuda::DeviceEngine& engine, const char* arena, void* stream);
   // Sets block_counters to the values that `engine` has received from the device.
   void TakeBlockCounters(const cuda::DeviceEngine& engine);
   // Sets all counters to 0, as in the arena of an optimizer that has made no step.
   void SetInitial(const char* arena);
   void Forget() { arena_ = nullptr; }
-  // Call when the program may have written an arena without calling the library. Fetch() clears this mark.
+  // Sets has_unseen_write(), which Fetch() clears. Call when the program may have written an arena without calling the
+  // library.
   void MarkUnseenWrite() { has_unseen_write_ = true; }
   bool has_unseen_write() const { return has_unseen_write_; }
   bool may_be_replayed() const { return may_be_replayed_; }

@@ -94,15 +94,15 @@ Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSc
   const Settings& settings = inputs.state.hyper_parameters().settings(static_cast<size_t>(block.group));
   if (block.is_rotated()) {
     return WrongState(
-        "eigenbases of group ", block.group, " are due at step ", step, " (precondition_frequency ",
-        settings.precondition_frequency,
+        "eigenbases of group ", block.group, " are due at step ", step,
+        " (precondition_frequency=", settings.precondition_frequency,
         "), and such a step cannot be captured: call shampoo_optimizer_step for this step outside of a capture");
   }
   return WrongState(
       "inverse roots of group ", block.group, " are ", IsDue(schedule, block.phase) ? "due" : "put into use",
-      " at step ", step, " (precondition_frequency ", settings.precondition_frequency,
-      settings.refresh_growth > 0 ? Cat(", refresh_growth ", settings.refresh_growth) : std::string(),
-      settings.root_async > 0 ? Cat(", root_async ", settings.root_async) : std::string(),
+      " at step ", step, " (precondition_frequency=", settings.precondition_frequency,
+      settings.refresh_growth > 0 ? Cat(", refresh_growth=", settings.refresh_growth) : std::string(),
+      settings.root_async > 0 ? Cat(", root_async=", settings.root_async) : std::string(),
       "), and such a step cannot be captured: call shampoo_optimizer_step for this step outside of a capture");
 }
 

@@ -18,12 +18,12 @@ namespace shampoo {
 Status DeviceError(const StepInputs& inputs, const cuda::StepReport& report, std::span<const int64_t> expected_steps,
                    int64_t last_ticket);
 
-// Returns the error of a step that cannot be captured into a CUDA graph, because this block has a root task
+// Returns the error of a step that cannot be captured into a CUDA graph, because `block` has a root task
 // (core/rules/schedule.h) in the step. step: the step number of the block's group.
 Status RejectCapture(const StepInputs& inputs, const Block& block, const GroupSchedule& schedule, int64_t step);
 
-// Logs the blocks and steps that the device skipped between two reports. Returns the block that
-// StepReport::block_without_update names, or -1 if no update was skipped between the reports.
+// Logs the blocks and steps that the device skipped between two reports. Returns now.block_without_update, or -1 if no
+// update was skipped between the reports.
 int64_t LogSkipped(const StepInputs& inputs, const cuda::StepReport& before, const cuda::StepReport& now);
 
 }  // namespace shampoo

@@ -23,7 +23,7 @@ namespace {
 Status CheckBasisCapture(const PlanData& plan) {
   for (const Settings& settings : plan.groups) {
     if (!UsesEigenbasis(settings.method)) continue;
-    return WrongState("the stream is captured, and a step of several ranks with method ", NameOf(settings.method),
+    return WrongState("the stream is captured, and a step of several ranks with method=", NameOf(settings.method),
                       " cannot be captured: expected one rank. Call shampoo_optimizer_step outside of a capture");
   }
   return {};
@@ -111,7 +111,8 @@ Status SeveralDevices::RejectionError(const cuda::StepReport& report, Status own
     is_agreed = true;
     return agreed;
   });
-  // If this rank ran out of memory, it has left exchanges in which the other ranks may still wait.
+  // If is_agreed is false, this rank has left exchanges in which the other ranks may still wait, for example because it
+  // ran out of memory.
   if (!is_agreed || AnyFailed()) Abort(error);
   return error;
 }
@@ -135,7 +136,7 @@ bool SeveralDevices::TryToRejoin() {
 }
 
 const DeviceRanks& SeveralDevices::RanksOf(const cuda::StepReport& report) const {
-  // If there are two communicators, the shards come first and the replicas last.
+  // If there are two communicators, that of the shards is first in ranks_, and that of the replicas is last.
   return report.among_shards == 0 ? *ranks_.back() : *ranks_.front();
 }
 
@@ -150,12 +151,12 @@ Status SeveralDevices::AgreedError(const cuda::StepReport& report, Status own, i
   const Communicator& comm = *reported.comm();
   if (report.difference == cuda::RankDifference::kPlace) {
     // The other ranks may wait in a later exchange, which this rank will not join, because its step has ended.
-    return AbortOnError(CommFailed(comm.rank_name(), " ", report.rank, " is at an exchange of another optimizer than ",
-                                   comm.rank_name(), " ", comm.rank(), ", or at another exchange of optimizer ",
+    return AbortOnError(CommFailed(comm.rank_name(), " ", report.rank, " and ", comm.rank_name(), " ", comm.rank(),
+                                   " are at different exchanges, either of different optimizers or of optimizer ",
                                    reported.optimizer(), kStepInTheSameOrder));
   }
-  // The ranks agree in the same sequence as on the CPU: the shards of this replica, then the replicas of this shard,
-  // then the shards again, because the replicas of another shard may have found an error.
+  // The ranks agree in the same sequence as on the CPU: first the shard ranks of this replica, then the replicas of
+  // this shard, then the shard ranks again, because the replicas of another shard may have found an error.
   Status error = std::move(own);
   for (const auto& ranks : ranks_) {
     if (!AnyFailed()) error = ranks->Agree(report, std::move(error), step, was_replayed);

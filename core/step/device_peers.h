@@ -18,7 +18,7 @@ namespace shampoo {
 class DevicePeers {
  public:
   virtual ~DevicePeers() = default;
-  // Returns an error if a communicator of these ranks has failed before.
+  // Returns an error if a collective over a communicator of these ranks failed in an earlier call.
   virtual Status PriorFailure() const = 0;
   // Returns an error if a step of the plan cannot be captured together with these ranks.
   virtual Status CheckCapture(const PlanData& plan) const = 0;
@@ -35,7 +35,7 @@ class DevicePeers {
   // a group. Otherwise, only the report says whether another rank had a gradient of the group. has_gradient: whether
   // this rank has a gradient of the group.
   virtual bool IsStepKnown(bool has_gradient) const = 0;
-  // Returns, by group, the step counter after the last step, with the meaning of Table::counted_steps
+  // Returns, by group, the step counter after the last step, in the format of Table::counted_steps
   // (core/backend/cuda/interface.h). expected: by group, the step number that this rank's host expected. reported: the
   // result of Table::counted_steps.
   virtual const int64_t* CountedSteps(const int64_t* expected, const int64_t* reported) const = 0;
@@ -56,11 +56,11 @@ class DevicePeers {
   virtual bool TryToRejoin() = 0;
   // Aborts the communicators. Call if this rank has failed and cannot report its error to the other ranks in a step.
   virtual void Abort(const Status& error) = 0;
-  // Returns the status. If it is an error, aborts the communicators.
+  // Returns `status`. If it is an error, first aborts the communicators.
   Status AbortOnError(Status status);
   // Returns the error that all ranks return for a rejected step. own: the error that this rank's device found. step:
-  // the largest step counter before the last enqueued step, among the groups that make this step (for an export: among
-  // all groups). was_replayed: whether the rejected step was the replay of a captured step.
+  // the largest step counter, before the last enqueued step, among the groups that make that step. After an export: the
+  // largest step counter of all groups. was_replayed: whether the rejected step was the replay of a captured step.
   virtual Status RejectionError(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
 };
 

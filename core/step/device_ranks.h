@@ -16,7 +16,7 @@ class DeviceRanks {
   virtual Communicator* comm() const = 0;
   // Returns the number that this optimizer got from Communicator::TakeOptimizerId().
   virtual int32_t optimizer() const = 0;
-  // Returns the kind of the ranks, for error messages: shard or replica.
+  // Returns the kind of the ranks, for error messages: "shard" or "replica".
   virtual const char* kind() const = 0;
   // Returns how many bytes of device memory an exchange of error messages needs if the communicator takes device
   // memory.
@@ -34,11 +34,12 @@ class DeviceRanks {
   virtual bool CanStillReject() const = 0;
   // See DeviceCollectives::SkipJoined().
   virtual void SkipJoinedCollectives() = 0;
-  // Agrees with the ranks on the error of a rejected step. Returns this error, or success if no rank has an error. own:
-  // this rank's error. step and was_replayed: as in DevicePeers::RejectionError(). Collective.
+  // Agrees with the other ranks on the error of a rejected step. Returns this error, or success if no rank has an
+  // error. own: this rank's error. step and was_replayed: as in DevicePeers::RejectionError(). Collective.
   virtual Status Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) = 0;
-  // Called only if an optimizer has two communicators, on the object of the shards, after the replicas of each shard
-  // have agreed on `own`. Returns `own` if it is an error, otherwise the error of another shard, if any. Collective.
+  // Called only if an optimizer has two communicators, and only on the object of the shard communicator. own: the error
+  // or success on which the replicas of this rank's shard have agreed. Returns `own` if it is an error, otherwise the
+  // error of another shard rank or success. Collective.
   virtual Status AgreeAgain(Status own, bool /*was_replayed*/) { return own; }
 };
 

@@ -12,8 +12,9 @@
 namespace shampoo {
 namespace {
 
-// Returns the error of the replica that failed. Replaces FetchErrorOfReplicas() if PlanData::replicas_agree_first() is
-// true: then no replica has begun the step, so no states have changed.
+// Returns the error of the replica that failed. FetchErrorOfReplicas() adds to the error that the states of other
+// replicas have changed. If PlanData::replicas_agree_first() is true, no replica has begun the step, so Agree() calls
+// this function instead.
 Status FetchErrorBeforeStep(Rounds* rounds, const std::string& own_text) {
   return rounds->FetchError(rounds->FindFailure(), own_text);
 }
@@ -46,7 +47,8 @@ void DeviceReplicas::Prepare(const int64_t* counters, cuda::StepArgs* args) {
 }
 
 Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t step, bool was_replayed) {
-  // If shards differ, report.rank and report.difference describe shards. The replicas then only exchange their errors.
+  // If report.among_shards is not 0, report.rank and report.difference describe a shard rank. The replicas then only
+  // exchange their errors.
   switch (report.among_shards != 0 ? cuda::RankDifference::kFailed : report.difference) {
     case cuda::RankDifference::kStep: {
       std::vector<int64_t> steps;
@@ -57,8 +59,8 @@ Status DeviceReplicas::Agree(const cuda::StepReport& report, Status own, int64_t
       return HyperParametersDiffer(report.rank);
     case cuda::RankDifference::kInputs:
       SHAMPOO_RETURN_IF_ERROR((was_replayed ? captured_inputs_ : step_inputs_).FindDifference(comm()));
-      // The inputs that the hosts know are the same. The difference is in the blocks whose gradients are unusable,
-      // which only the devices know.
+      // The inputs that the hosts know are the same. The replicas differ in the blocks with unusable gradients, and
+      // only the devices know these blocks.
       return Numeric("the blocks with gradients that are too large or not finite differ between rank ", report.rank,
                      " and rank 0", kParametersUnchanged,
                      "Gradients must be the same on all ranks: average them before a step");

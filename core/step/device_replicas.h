@@ -42,7 +42,8 @@ class DeviceReplicas final : public DeviceRanks {
   // There are two ReplicaInputs, because a step may be captured before the error of an earlier step was reported.
   ReplicaInputs step_inputs_;      // of the last step that was not captured
   ReplicaInputs captured_inputs_;  // of the last captured step
-  // Exchanges the error messages of the replicas, and returns the error of the replica that failed in this call.
+  // Points to FetchErrorOfReplicas(), whose error may mention changed states. If PlanData::replicas_agree_first() is
+  // true, points to FetchErrorBeforeStep() (device_replicas.cc) instead, because no states have changed.
   Status (*fetch_error_)(Rounds* rounds, const std::string& own_text);
   DeviceCollectives collectives_;
 };

@@ -39,8 +39,9 @@ bool MayRetryOnDevice(const RootSpec& spec, RootFailure failure) {
           failure == RootFailure::kNotConverged);
 }
 
-// Computes the root on the device with the solver for one matrix and, if that fails, by an iteration. If either method
-// succeeds, replaces *outcome. factor: the matrix before DividedByTrace(), because the device makes this division.
+// Computes the root on the device with the solver for one matrix and, if that fails, by a Newton iteration. If either
+// method succeeds, replaces *outcome. factor: the matrix before DividedByTrace(), because the device makes this
+// division.
 template <typename Real>
 Status RetryOnDevice(DeviceAttempts* attempts, const SymmetricView<Real>& factor, const SymmetricTarget<Real>& inverse,
                      RootOutcome* outcome) {
@@ -88,9 +89,10 @@ RootResiduals ResidualsOf(const RootSpec& spec, const RootOutcome& outcome, cons
   return MeasureRoot(spec, outcome, factor, root, RootWorkspace<double>{elements.data(), ints.data()});
 }
 
-// Computes the root of dim k again and stores it in `memory`. block: a copy of the block, in which factor matrix k
-// is the matrix from which the root is computed (the factor matrix or its snapshot). memory: holds this matrix and
-// receives the root, at their offsets in `block`. correction: the matrix is divided by this number (FactorCorrection).
+// Computes the root of dim k again and stores it in `memory`. block: a copy of the block. In this copy, factor[k]
+// describes the matrix from which the root is computed: the factor matrix or its snapshot. memory: holds this matrix
+// and receives the root, at their offsets in `block`. correction: the matrix is divided by this number
+// (FactorCorrection).
 template <typename Real>
 Status RecoverPair(const RootSpec& spec, const Block& block, int k, double correction, DeviceAttempts* attempts,
                    char* memory, RootReport* report) {

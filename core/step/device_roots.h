@@ -19,15 +19,17 @@ RootReport ReportOfDevice(const cuda::RootStatus& status);
 struct DeviceRootSource {
   const Block* block;
   int dim;
-  RootTask task;  // kCompute: the root is computed from the factor matrix; otherwise from its snapshot
-  int64_t step;   // the group's step at which the factor matrix or the snapshot got its value
-  char* arena;    // the states, on the device
+  RootTask task;  // kCompute: the root is computed from the factor matrix; any other task: from its snapshot
+  // Number of a step of the group. kCompute: the step that refreshed the root. Any other task: the step that took the
+  // snapshot.
+  int64_t step;
+  char* arena;  // the states, on the device
 };
 
-// Tries to compute the inverse root again. If the device has other solvers for the root method and the failure, it
-// tries them. If none succeeds, the host tries with the recovery ladder. If an attempt succeeds, stores the root in the
-// arena. On entry, *report describes the failed attempt of the step. If the function returns OK, *report describes the
-// last attempt, even if that attempt failed.
+// Tries to compute the inverse root again. On entry, *report describes the failed attempt of the step. If the device
+// has other solvers for this root method and this failure, it tries them. If none succeeds, the host tries with the
+// recovery ladder. If an attempt succeeds, stores the root in the arena. If the function returns OK, *report describes
+// the last attempt, even if that attempt failed.
 Status RecoverDeviceRoot(const StepInputs& inputs, const cuda::DeviceStateMemory& memory,
                          const DeviceRootSource& source, RootReport* report);
 

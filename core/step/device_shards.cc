@@ -35,12 +35,12 @@ void DeviceShards::Prepare(const int64_t* /*counters*/, cuda::StepArgs* args) {
 }
 
 bool DeviceShards::CanStillReject() const {
-  // With gathered blocks, a step joins an agreement on the gradients, then one exchange per bucket (owners collect
-  // their blocks), then an agreement on the step. Without gathered blocks, a step joins one agreement. With several
+  // With gathered blocks, a step makes an agreement on the gradients, then one exchange per bucket (owners collect
+  // their blocks), then an agreement on the step. Without gathered blocks, a step makes one agreement. With several
   // replicas, one more agreement follows an exchange between replicas. If a step has only one agreement, it cannot be
-  // rejected after this agreement. Otherwise, it cannot be rejected after the second one: a step that is enqueued again
-  // to report an error skips both agreements, but needs the results of the first one, which the second one has
-  // overwritten.
+  // rejected after this agreement. Otherwise, it cannot be rejected after the second agreement: to report an error, the
+  // host enqueues the step again. The repeated step skips both agreements, but needs the results of the first, which
+  // the second has overwritten.
   const PlanData& plan = inputs_.plan;
   const auto collects = static_cast<int64_t>(plan.gathers ? plan.bucket_count : 0);
   const int64_t before_last = plan.gathers ? 1 + collects : plan.placement.replica_world > 1 ? 1 : 0;

@@ -24,9 +24,9 @@ class DeviceShards final : public DeviceRanks {
   int32_t optimizer() const override { return step_.optimizer(); }
   const char* kind() const override { return "shard"; }
   int64_t staging_bytes() const override;
-  // A shard rank does not always know that an update of another shard was skipped.
+  // A shard rank does not always know that another shard rank has skipped an update.
   bool is_skipped_update_known() const override { return false; }
-  // Other shards may make a step of a group of which this rank has no gradient.
+  // Other shard ranks may make a step of a group of which this rank has no gradient.
   bool IsStepKnown(bool has_gradient) const override { return has_gradient; }
   const int64_t* CountedSteps(const int64_t* /*expected*/, const int64_t* reported) const override { return reported; }
   void Prepare(const int64_t* counters, cuda::StepArgs* args) override;
@@ -40,8 +40,9 @@ class DeviceShards final : public DeviceRanks {
   ShardRounds& RoundsOf(bool captured) { return captured ? captured_ : step_; }
 
   StepInputs inputs_;
-  // A ShardRounds keeps what a step compares between shards (ShardRounds::SetInputs), to find the error if the step is
-  // rejected. There are two, because a step may be captured before the error of an earlier step was reported.
+  // A ShardRounds keeps the values that shard ranks compare in a step (ShardRounds::SetInputs), to find the error if
+  // the step is rejected. There are two such objects, because a step may be captured before the error of an earlier
+  // step was reported.
   ShardRounds step_;      // of the last step that was not captured
   ShardRounds captured_;  // of the last captured step
   DeviceCollectives collectives_;

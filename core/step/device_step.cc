@@ -32,7 +32,7 @@ Status UnreportedStep(size_t group) {
   return WrongState(
       "group ", group,
       " had no gradient on this rank in the previous step, so only the report of that step says whether "
-      "the group had one on other ranks. With status_lag 1, the report cannot be read while the stream is "
+      "the group had one on other ranks. With status_lag=1, the report cannot be read while the stream is "
       "captured: call shampoo_optimizer_status before the capture");
 }
 
@@ -94,9 +94,9 @@ DeviceStep::DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::Dev
   }
 }
 
-// Finishes the pending step, and reads the counters in the arena if they are not known. If this read fails and this
-// rank can report the error to the other ranks in the step, *fetched is the error. During a capture, only polls the
-// report.
+// Finishes the pending step, and reads the counters in the arena if they are not known. If this read fails, but this
+// rank can report the error to the other ranks in the step or export of the current call, returns success and sets
+// *fetched to the error. During a capture, only reads the device's report, without waiting.
 Status DeviceStep::FinishEarlierSteps(bool captured, const char* arena, Status* fetched) {
   if (captured) return PollReport(0);
   SHAMPOO_RETURN_IF_ERROR(peers_->AbortOnError(FinishSteps()));
@@ -134,7 +134,7 @@ Status DeviceStep::Step(Status caller_status, void* stream) {
   return RaiseRejection(nullptr);
 }
 
-// Sets the settings of the next step. A rank that joins the step only to report an error passes these settings, too.
+// Sets the settings of the next step. A rank that joins the step only to report an error needs these settings, too.
 void DeviceStep::SetSettings() {
   const HyperParameters& hyper_parameters = inputs_.state.hyper_parameters();
   for (size_t g = 0; g < next_.settings.size(); ++g) {
@@ -144,7 +144,7 @@ void DeviceStep::SetSettings() {
   }
 }
 
-// Makes the checks of the host and fills in the rest of next_.
+// Makes the checks of the host, and sets the steps, schedules and tasks in next_.
 Status DeviceStep::Prepare(bool captured) {
   bool is_forwarded = false;
   SHAMPOO_RETURN_IF_ERROR(inputs_.state.CheckUsable(inputs_.state.in()));
@@ -170,8 +170,8 @@ Status DeviceStep::Prepare(bool captured) {
   for (size_t g = 0; g < next_.steps.size(); ++g) {
     const bool counts_all = inputs_.plan.groups[g].count_empty_steps;
     if (next_.steps[g] == 0 && !counts_all) continue;
-    // With count_empty_steps, only takes_part_in_replays() in ListTasks() needs the report, and only for parameters
-    // that have no elements on this rank.
+    // With count_empty_steps, only takes_part_in_replays() in ListTasks() needs the report of the pending step, and
+    // only for parameters that have no elements on this rank.
     const bool needs_report = !counts_all || next_.has_unheld_param[g] != 0;
     if (is_pending && needs_report && !peers_->IsStepKnown(pending_.has_gradient[g] != 0)) return UnreportedStep(g);
     const int64_t counter = is_pending && pending_.steps[g] != 0 ? pending_.steps[g] : counters_.steps[g];
@@ -377,8 +377,8 @@ Status DeviceStep::FetchCounters(const char* arena) {
   return PollReport(0);
 }
 
-// Returns the error of the last rejected step, unless this error was returned before. prefix: precedes the message if
-// an earlier call enqueued the step; nullptr if this call enqueued it.
+// Returns the error of the last rejected step, unless this error was returned before. prefix: precedes the message;
+// nullptr if the current call of the API has enqueued the step.
 Status DeviceStep::RaiseRejection(const char* prefix) {
   if (report_.rejections <= raised_rejections_) return {};
   raised_rejections_ = report_.rejections;
@@ -401,8 +401,8 @@ Status DeviceStep::RaiseRejection(const char* prefix) {
 // RecoverDeviceRoot() tries again.
 Status DeviceStep::RecordRoots(int64_t ticket) {
   // The host may write the arena only while the arena is bound. An arena that is bound only as output belongs to the
-  // caller again when the call of the step returns. With status_lag 1, that call has returned before this report, so
-  // the host must not write such an arena.
+  // caller again when the call of the step returns. With status_lag=1, that call has returned before the host reads the
+  // report, so the host must not write such an arena.
   const bool is_writable =
       inputs_.state.out() == pending_.state_out && (inputs_.state.in() == pending_.state_out || !lags_);
   RootLedger& roots = inputs_.history.roots();
@@ -419,7 +419,8 @@ Status DeviceStep::RecordRoots(int64_t ticket) {
     for (int k = 0; k < block.factor_count(); ++k) {
       RootReport& report = roots.ReportsOf(b)[k];
       report = ReportOfDevice(statuses[k]);
-      // from_host: the host computed this async root, and has already tried all rungs of the recovery ladder.
+      // from_host: the host computed this async root. If the computation failed, the host has already tried the
+      // recovery ladder.
       const bool from_host = async_roots_->TakeHostReport(task, roots.FirstFactorOf(b) + k, &report);
       // If the device could not compute an eigenbasis, the block keeps its previous eigenbasis of dim k until the next
       // refresh. The host does not try again: another eigenbasis would not match the states of the block, which the

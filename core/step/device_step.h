@@ -17,17 +17,19 @@
 namespace shampoo {
 
 // Records for which blocks the device or the host has started to compute async roots (root_async). Started roots are
-// usable as long as only steps with the same settings change the state. Otherwise they are computed again when due.
+// usable as long as only steps with the same settings change the state. Otherwise they are computed again when they are
+// due.
 class StartedRoots {
  public:
   explicit StartedRoots(size_t blocks) : step_of_block_(blocks) {}
 
   // Returns whether the roots of the snapshot that the block took in step `snapshot_step` were started and are usable.
   bool AreReady(size_t block, int64_t snapshot_step) const { return usable_ && step_of_block_[block] == snapshot_step; }
-  // Forgets all roots unless the last recorded step writes `arena`.
+  // Forgets all roots unless the last recorded step has written `arena`.
   void ForgetUnlessFrom(const char* arena);
   void Forget();
-  // Call after a step was enqueued. tasks: by block; steps: by group; arena: the arena that the step writes.
+  // Call after a step was enqueued. Records the blocks that take a snapshot in this step, because the computation
+  // of their roots has been started. tasks: by block; steps: by group; arena: the arena that the step writes.
   void Record(const PlanData& plan, std::span<const RootTask> tasks, std::span<const int64_t> steps, const char* arena);
   // Records that the roots of the snapshot that the block took in step `step` were started.
   void SetStarted(size_t block, int64_t step) { step_of_block_[block] = step; }
@@ -42,11 +44,11 @@ class StartedRoots {
 };
 
 // The step of an optimizer on a device. The host makes the checks that need no data of the device and enqueues the
-// step. The device makes the other checks and can reject the step on its own (docs/adr/0015). With status_lag 0, the
-// call that enqueues a step returns the error of this step. With status_lag 1, the next call returns it.
+// step. The device makes the other checks and can reject the step on its own (docs/adr/0015). With status_lag=0, the
+// call that enqueues a step returns the error of this step. With status_lag=1, the next call returns it.
 class DeviceStep final : public StepStrategy {
  public:
-  // memory: the memory of inputs.state, which owns it.
+  // memory: inputs.state owns this object.
   DeviceStep(const StepInputs& inputs, std::shared_ptr<const cuda::DeviceEngine> engine,
              cuda::DeviceStateMemory* memory, std::unique_ptr<DevicePeers> peers,
              std::unique_ptr<AsyncRootSource> async_roots);
@@ -70,8 +72,8 @@ class DeviceStep final : public StepStrategy {
     int64_t ticket = 0;  // the number that DeviceEngine::Step() gave to the step
     const char* state_in = nullptr;
     char* state_out = nullptr;
-    // By group: the number of the step; 0: the group is not active. An export has no step. It sets each number to the
-    // step counter of the group plus 1, because RaiseRejection() subtracts 1.
+    // By group: the number of the step; 0: the group is not active. For an export, each number is the step
+    // counter of the group plus 1, because RaiseRejection() subtracts 1.
     std::vector<int64_t> steps;
     std::vector<unsigned char> has_gradient;  // by group: whether this rank has a gradient of the group
     std::vector<unsigned char> takes_part;    // by parameter: as in NextStep
@@ -83,11 +85,11 @@ class DeviceStep final : public StepStrategy {
   };
   // The step that is about to be enqueued.
   struct NextStep {
-    std::vector<cuda::DeviceSettings> settings;
-    std::vector<GroupSchedule> schedules;     // by group
-    std::vector<int64_t> steps;               // by group; 0: the group is not active
-    std::vector<unsigned char> has_gradient;  // by group: whether this rank has a gradient of the group
-    // By group, constant: whether the group has a parameter with gathered blocks and no elements on this rank.
+    std::vector<cuda::DeviceSettings> settings;  // by group
+    std::vector<GroupSchedule> schedules;        // by group
+    std::vector<int64_t> steps;                  // by group; 0: the group is not active
+    std::vector<unsigned char> has_gradient;     // by group: whether this rank has a gradient of the group
+    // By group: whether the group has a parameter with gathered blocks and no elements on this rank. Never changes.
     std::vector<unsigned char> has_unheld_param;
     // By parameter: whether the parameter takes part in the step, as far as this rank knows. A parameter with
     // gathered blocks and no elements on this rank may have a gradient on other ranks. The flag of such a parameter is
@@ -96,13 +98,13 @@ class DeviceStep final : public StepStrategy {
     std::vector<RootTask> tasks;                 // by block
     std::vector<int64_t> block_counters_before;  // by block: as in DeviceCounters, before the step
     int64_t first_task = -1;                     // the first block that has a task on any rank; -1: none
-    bool any_refresh = false;
-    bool exports = false;  // whether several ranks make an export together instead of a step
+    bool any_refresh = false;                    // whether a task of this rank is a refresh
+    bool exports = false;                        // true: an export that several ranks make together, not a step
     double blend = 0;
     std::vector<Buffers> exported;  // by parameter: the parameter, and the memory that receives the average
 
-    // Sets what an export writes. weights: by parameter, the memory that receives the average. If this rank only
-    // reports an error, `weights` is empty.
+    // Sets the members that describe an export. weights: by parameter, the memory that receives the average. If
+    // this rank only reports an error, `weights` is empty.
     void SetExport(double blend, std::span<const Buffers> bound, std::span<void* const> weights);
     AsyncRootSource::StepRoots Roots(const char* state_in, void* stream);
   };
@@ -132,9 +134,9 @@ class DeviceStep final : public StepStrategy {
   StartedRoots started_roots_;
   PendingStep pending_;
   NextStep next_;
-  int64_t last_ticket_ = 0;  // of the last step or export outside of a capture; negative for an export
-  cuda::StepReport report_{};
-  int64_t raised_rejections_ = 0;
+  int64_t last_ticket_ = 0;        // of the last step or export outside of a capture; negative for an export
+  cuda::StepReport report_{};      // the report that was read last
+  int64_t raised_rejections_ = 0;  // number of rejections whose error was returned or discarded
 };
 
 }  // namespace shampoo

@@ -123,7 +123,8 @@ Status GatheredStep::CheckPass(size_t pass, CheckResult* result) {
   return {};
 }
 
-// Lists the blocks that this rank collected in a pass, and scans their gradients.
+// Lists the blocks that this rank collected in a pass, except blocks without a gradient and blocks whose updates are
+// skipped. Scans the gradients of the listed blocks.
 void GatheredStep::ListPass(size_t pass) {
   pass_items_.clear();
   for (const WholeBlock& whole : gather_->PassAt(pass).whole) {
@@ -222,8 +223,8 @@ Status GatheredStep::StepBucket(int64_t bucket, const StepDecision& decision) {
   return {};
 }
 
-// Skips the updates of blocks of which a state would overflow. The ranks that hold the parameters find the mark of a
-// skipped update in the data that they receive.
+// If a state of a block would overflow, skips the update of the block. The ranks that hold elements of the block find
+// the mark of a skipped update in the data that they receive.
 void GatheredStep::CheckOwnedStates(size_t pass) {
   ListPass(pass);
   for (size_t k = 0; k < pass_items_.size(); ++k) {
@@ -231,9 +232,9 @@ void GatheredStep::CheckOwnedStates(size_t pass) {
   }
 }
 
-// Failure sequences: docs/adr/0022-one-round-protocol.md. This rank reports the failure of a collective at most
-// once over each communicator that failed, so only the first Report...() call over it has an effect. If this step has
-// no round in which to report the failure, the next step begins with the report (ReportPriorFailure).
+// Failure sequences: docs/adr/0022-one-round-protocol.md. Over a communicator that has failed, at most the first call
+// of a Report...() function has an effect. If this step has no round in which to report the failure, the next step
+// begins with the report (ReportPriorFailure).
 Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
   if (phase == Phase::kCollect) gather_->ReportInDeliver(OwnPass(bucket), failure, ArrivedFromOwnReplica(bucket));
   if (phase != Phase::kShare) replicas_->ReportWithShards(bucket, failure, shards_.get());
@@ -244,8 +245,8 @@ Status GatheredStep::Fail(Status failure, int64_t bucket, Phase phase) {
   return failure;
 }
 
-// Applies the updates that this rank has received in a bucket. take(block, index of the block, slice) sets the item of
-// the slice, or returns false if the slice is not applied.
+// Applies the received updates of a bucket. take(block, index of the block, slice) sets the item of the slice and
+// returns true, or returns false if the slice must not be applied.
 template <typename Take>
 void GatheredStep::ApplyDelivered(int64_t bucket, Take&& take) {
   slice_items_.clear();

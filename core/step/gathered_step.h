@@ -10,14 +10,14 @@
 
 namespace shampoo {
 
-// The step of an optimizer whose blocks are gathered from the shards of several ranks (shard_mode gather). For each
+// The step of an optimizer whose blocks are gathered from the shards of several ranks (shard_mode=gather). For each
 // bucket:
 //   1. collect gradients and parameters of whole blocks at their owners;
 //   2. compute the updates;
-//   3. deliver the updates to the ranks that hold the parameters;
+//   3. deliver the updates to the ranks that hold elements of the blocks;
 //   4. share the updates with the other replicas;
 //   5. apply the updates.
-// Items 1 to 3 handle one pass (GatherPass): those blocks of the bucket that are owned by ranks of this replica.
+// Numbers 1 to 3 handle one pass (GatherPass): those blocks of the bucket that are owned by ranks of this replica.
 class GatheredStep final : public HostStep {
  public:
   GatheredStep(const StepInputs& inputs, std::shared_ptr<CpuBackend> backend, std::unique_ptr<ShardRounds> shards,
@@ -41,12 +41,12 @@ class GatheredStep final : public HostStep {
   void CheckOwnedStates(size_t pass);
   template <typename Take>
   void ApplyDelivered(int64_t bucket, Take&& take);
-  // Call after the round `phase` of a bucket has failed. Reports the failure in the next rounds of the ranks that do
-  // not know of it. Returns the failure.
+  // Call after the round `phase` of a bucket has failed. Joins the next rounds with ranks that may not know of the
+  // failure, only to report it. Returns the failure.
   Status Fail(Status failure, int64_t bucket, Phase phase);
   void ListPass(size_t pass);
   size_t OwnPass(int64_t bucket) const { return gather_->PassIndex(bucket, inputs_.plan.placement.replica_rank); }
-  // Returns the buffer in which the updates of this rank's own replica arrive.
+  // Returns the buffer that receives the updates from owners in this rank's own replica.
   char* ArrivedFromOwnReplica(int64_t bucket) const {
     return replicas_->ArrivedFrom(bucket, inputs_.plan.placement.replica_rank);
   }
@@ -55,7 +55,9 @@ class GatheredStep final : public HostStep {
   std::unique_ptr<ShardRounds> shards_;
   std::unique_ptr<BlockGather> gather_;
   std::unique_ptr<ReplicaSharing> replicas_;
-  std::vector<StepItem*> pass_items_;  // the blocks that this rank collected in a pass and whose update is not skipped
+  // Items of the blocks that this rank collected in a pass, except blocks without a gradient and items whose
+  // skip_update is true.
+  std::vector<StepItem*> pass_items_;
   std::vector<SliceItem> slice_items_;
   std::vector<char> none_;  // flags by parameter, all 0: no parameter takes part
 };

@@ -113,7 +113,7 @@ GradientChecker::GradientChecker(const StepInputs& inputs, CpuBackend* backend, 
   }
   const auto max_spans = static_cast<size_t>(std::max({of_params, of_factors, of_whole_blocks}));
   spans_.reserve(max_spans);
-  span_owner_.reserve(max_spans);
+  span_source_.reserve(max_spans);
   span_largest_.resize(max_spans);
   scanned_.reserve(std::max(plan.params.size(), plan.gathers ? plan.blocks.size() : 0));
   scanned_param_.resize(plan.params.size());
@@ -122,7 +122,7 @@ GradientChecker::GradientChecker(const StepInputs& inputs, CpuBackend* backend, 
 Status GradientChecker::CheckFactors(std::span<const StepItem> items) {
   const char* const state = inputs_.state.in();
   spans_.clear();
-  span_owner_.clear();
+  span_source_.clear();
   for (size_t i = 0; i < items.size(); ++i) {
     const RootTask task = items[i].schedule.task;
     const Block& block = *items[i].block;
@@ -131,16 +131,16 @@ Status GradientChecker::CheckFactors(std::span<const StepItem> items) {
       const StateSlot& slot = block.factor[static_cast<size_t>(k)];
       if (!slot.present()) continue;
       spans_.push_back({state + slot.offset, slot.dtype, SpanElements(slot.form, block.shape[k])});
-      span_owner_.push_back(static_cast<int>(i));
+      span_source_.push_back(static_cast<int>(i));
     }
   }
   backend_->LargestMagnitudes(spans_, span_largest_.data());
   for (size_t i = 0, k = 0; i < spans_.size(); ++i, ++k) {
-    if (i == 0 || span_owner_[i] != span_owner_[i - 1]) k = 0;
-    const StepItem& item = items[static_cast<size_t>(span_owner_[i])];
+    if (i == 0 || span_source_[i] != span_source_[i - 1]) k = 0;
+    const StepItem& item = items[static_cast<size_t>(span_source_[i])];
     while (!item.block->factor[k].present()) ++k;
     if (std::isfinite(span_largest_[i])) continue;
-    // The span may include elements of the inverse root, which are about to be overwritten.
+    // The span may include elements of the inverse root, which this step will overwrite.
     const double largest =
         LargestOfFactor(backend_, item.block->factor[k], item.block->shape[static_cast<int>(k)], state);
     if (std::isfinite(largest)) continue;
@@ -149,10 +149,10 @@ Status GradientChecker::CheckFactors(std::span<const StepItem> items) {
   return {};
 }
 
-void GradientChecker::AddSpans(size_t owner, const MemorySpan& array) {
+void GradientChecker::AddSpans(size_t source, const MemorySpan& array) {
   ForEachScanSpan(array, [&](const MemorySpan& span) {
     spans_.push_back(span);
-    span_owner_.push_back(static_cast<int>(owner));
+    span_source_.push_back(static_cast<int>(source));
   });
 }
 
@@ -178,7 +178,7 @@ void GradientChecker::Scan(std::span<StepItem* const> items) {
 
 void GradientChecker::RunScan() {
   spans_.clear();
-  span_owner_.clear();
+  span_source_.clear();
   for (size_t i = 0; i < scanned_.size(); ++i) {
     AddSpans(i, {scanned_[i].buffers->grad, scanned_[i].desc->grad_dtype, scanned_[i].elements});
   }
@@ -190,7 +190,7 @@ void GradientChecker::RunScan() {
   backend_->LargestMagnitudes(spans_, span_largest_.data());
 
   for (size_t k = 0; k < spans_.size(); ++k) {
-    Scanned& scanned = scanned_[static_cast<size_t>(span_owner_[k])];
+    Scanned& scanned = scanned_[static_cast<size_t>(span_source_[k])];
     double& largest = k < gradients ? scanned.largest_gradient : scanned.largest_param;
     largest = LargestOf(largest, span_largest_[k]);
   }

@@ -13,7 +13,8 @@
 
 namespace shampoo {
 
-// The result of a check that returned no error. The check may have skipped blocks, as the key on_nonfinite selects.
+// The result of a check that returned no error. Unless on_nonfinite=error, the check may have excluded blocks
+// (StepContext::Exclude()) or set skip_step.
 struct CheckResult {
   bool skip_step = false;             // the step succeeds and changes nothing
   std::vector<std::string> messages;  // log messages about skipped blocks and steps
@@ -28,8 +29,8 @@ struct CheckResult {
 class GradientChecker {
  public:
   // defers_state_errors: true if only the owner of a block can detect that a gradient would overflow the block's state.
-  // If the owner detects this, and on_nonfinite of the group is not error, the owner does not exclude the block from
-  // the step, but reports in the exchange that the update is skipped.
+  // If the owner detects this in a group without on_nonfinite=error, the owner does not exclude the block from the
+  // step, but reports in the exchange that the update is skipped.
   GradientChecker(const StepInputs& inputs, CpuBackend* backend, bool defers_state_errors);
 
   // Fails if a factor matrix whose inverse root is due is not finite. Steps keep factor matrices finite, but the caller
@@ -43,8 +44,8 @@ class GradientChecker {
   // Returns whether a gradient of this rank's shards may be unusable. Ignores the states of the blocks. If the result
   // is true, whole blocks must be collected for the exact check.
   bool MayReject(StepContext* context);
-  // Scans the gradients of some items for CheckGradient() and FitsState(). In these functions, k is the position of the
-  // item in `items`.
+  // Scans the gradients of some items for CheckGradient() and FitsState(). The argument k of these functions is the
+  // position of the item in the argument `items` of Scan().
   void Scan(std::span<StepItem* const> items);
   // Does the same as CheckGradients() for the block of one item, but ignores the states of the block.
   Status CheckGradient(size_t k, StepItem* item, StepContext* context, CheckResult* result);
@@ -60,10 +61,10 @@ class GradientChecker {
     const StepProgram* program;
     double largest_gradient = 0;
     double largest_param = 0;
-    double bound = 0;  // on |G|, see GradientBound()
+    double bound = 0;  // upper bound on |G|, see GradientBound()
   };
   void ScanParams(const StepContext& context);
-  void AddSpans(size_t owner, const MemorySpan& array);
+  void AddSpans(size_t source, const MemorySpan& array);
   void RunScan();
   Status CheckExactly(StepItem* item, const char* state, StepContext* context, CheckResult* result);
 
@@ -71,7 +72,8 @@ class GradientChecker {
   CpuBackend* backend_;
   bool defers_state_errors_;
   std::vector<MemorySpan> spans_;
-  std::vector<int> span_owner_;  // by span: in CheckFactors() an index into `items`, otherwise into scanned_
+  // The source of each span: an index into the argument of CheckFactors() while it runs, otherwise into scanned_.
+  std::vector<int> span_source_;
   std::vector<double> span_largest_;
   std::vector<Scanned> scanned_;
   std::vector<size_t> scanned_param_;  // by parameter: its index in scanned_

@@ -29,7 +29,7 @@ Status HostRoots::Create(const PlanData& plan, std::shared_ptr<const cuda::Devic
   SHAMPOO_RETURN_IF_ERROR(made->Allocate(blocks));
   HostRoots* const own = made.get();
   SHAMPOO_RETURN_IF_ERROR(JobThread::Create(
-      "the thread of root_device host", made->jobs_.size(), [own](size_t slot) { return own->Run(own->jobs_[slot]); },
+      "the thread of root_device=host", made->jobs_.size(), [own](size_t slot) { return own->Run(own->jobs_[slot]); },
       &made->thread_));
   *out = std::move(made);
   return {};
@@ -88,7 +88,7 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
   recovery_ints_.resize(static_cast<size_t>(ints));
   recovery_.workspace = {recovery_elements_.data(), recovery_ints_.data()};
   SHAMPOO_RETURN_IF_ERROR(blas::CheckThreads());
-  // The executor of the application cannot be used here: it may be called only on the thread of an API call.
+  // The executor of the application cannot be used here: it may be called only on a thread that is calling the library.
   SHAMPOO_RETURN_IF_ERROR(Executor::Create(plan_.threads, {}, &executor_));
   slots_.resize(static_cast<size_t>(executor_->slots()));
   const auto doubles = [](int64_t bytes) { return static_cast<size_t>((bytes + 7) / 8); };
@@ -101,9 +101,9 @@ Status HostRoots::Allocate(const std::vector<const Block*>& blocks) {
   return {};
 }
 
-// Waits for earlier jobs. If none has computed the roots that the step uses, for example because their snapshots were
-// loaded from a checkpoint, starts a job for these roots and waits for it. The device does not compute them, because it
-// rounds differently.
+// Waits for earlier jobs. If no job has computed the roots that the step uses, for example because their snapshots were
+// loaded from a checkpoint, starts a job for these roots and waits for it. The device does not compute these roots,
+// because it rounds differently from the host.
 Status HostRoots::Prepare(const StepRoots& step) {
   SHAMPOO_RETURN_IF_ERROR(TakeError());
   if (!step.any_task) return {};
@@ -162,8 +162,9 @@ Status HostRoots::Run(const Job& job) {
   return status.ok() ? std::move(ended) : std::move(status);
 }
 
-// Chunks use the two buffers in turn. The stream runs its work in order, so the matrices of a chunk are copied to a
-// buffer only after the roots of the previous chunk in this buffer have been copied to the device.
+// Chunks use the two buffers in turn. All copies to and from the buffers use one stream, which runs its work in order.
+// Therefore the matrices of a chunk are copied to a buffer only after the roots of the previous chunk in this buffer
+// have been copied to the device.
 Status HostRoots::RunChunks(const Job& job) {
   roots_.clear();
   for (size_t b = 0; b < job.steps.size(); ++b) {

@@ -22,7 +22,7 @@
 
 namespace shampoo {
 
-// Computes the async roots of an optimizer on a device if root_device is host. The host computes these roots, with the
+// Computes the async roots of an optimizer on a device if root_device=host. The host computes these roots, with the
 // root methods of the CPU. A thread fetches the factor matrices of a step in chunks, computes their roots with the
 // threads of the host, and copies the roots to the device, while steps continue. The fetch of a chunk overlaps the
 // computation of the previous chunk.
@@ -43,7 +43,7 @@ class HostRoots final : public AsyncRootSource {
   // Describes a job, which computes the roots of some blocks.
   struct Source {
     const std::vector<RootTask>* tasks;  // by block
-    RootTask task;                       // the job has the blocks with this task
+    RootTask task;                       // the job consists of the blocks with this task
     const std::vector<cuda::DeviceSettings>* settings;
     const int64_t* steps;     // by block or group: the step whose factor matrices the roots are computed from
     bool steps_are_by_block;  // false: `steps` is by group
@@ -60,8 +60,8 @@ class HostRoots final : public AsyncRootSource {
   Status WaitFor(const std::vector<RootTask>& tasks);
   // Returns the first error of the thread, and clears it. Does not wait.
   Status TakeError() { return thread_->TakeError(); }
-  // Returns what the last job reported about a root. factor: the number of the root's factor matrix in the plan. Valid
-  // after WaitFor().
+  // Returns the report about a root from the last job that computed this root. factor: the number of the root's factor
+  // matrix in the plan. Valid after WaitFor().
   const RootReport& ReportOf(int64_t factor) const { return reports_[static_cast<size_t>(factor)]; }
 
  private:
@@ -87,7 +87,7 @@ class HostRoots final : public AsyncRootSource {
   Status Allocate(const std::vector<const Block*>& blocks);
   Status Run(const Job& job);
   Status RunChunks(const Job& job);
-  // Fills the chunk with the roots from next_root_ on, and enqueues the copies of their matrices.
+  // Fills the chunk with roots, beginning at next_root_, and enqueues the copies of their matrices.
   Status Fetch(Chunk* chunk);
   void Compute(const Job& job, const Chunk& chunk);
   void ComputeOne(const Job& job, const cuda::HostRoot& root, Team::Worker* worker);
@@ -106,7 +106,7 @@ class HostRoots final : public AsyncRootSource {
   std::vector<int32_t> recovery_ints_;
   RecoveryMemory recovery_;
   // The state of the running job.
-  std::vector<std::pair<int64_t, int32_t>> roots_;  // block and dim
+  std::vector<std::pair<int64_t, int32_t>> roots_;  // block and dim of each root of the job
   size_t next_root_ = 0;
   std::array<Chunk, 2> chunks_;
   std::vector<Job> jobs_;          // submitted jobs, by slot of thread_ (JobThread::NextSlot)

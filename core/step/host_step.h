@@ -22,7 +22,7 @@ class HostStep : public StepStrategy {
   Status ReportSteps(bool wait, int64_t* failed_call) final;
   double Seconds(StepPhase phase) const final { return backend_->Seconds(phase); }
 
-  // A step is complete when its call returns, and caches nothing about the state.
+  // A step on the CPU is complete when its call returns. Nothing about the state is cached between steps.
   Status FinishSteps() final { return {}; }
   void OnInitialize() final {}
   void OnWrite(bool /*step_counters*/) final {}

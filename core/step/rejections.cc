@@ -14,7 +14,7 @@ namespace {
 constexpr const char* kWhatToTry =
     ". Skip this step, lower the learning rate, lower the loss scale (and raise gradient_scale by the same factor), "
     "clip gradients, or start preconditioning later";
-constexpr const char* kHowToSkip = "; if on_nonfinite is skip_step, such steps are skipped automatically";
+constexpr const char* kHowToSkip = "; with on_nonfinite=skip_step, such steps are skipped automatically";
 
 std::string Where(const RejectedAt& at) {
   return Cat(" at element ", at.element, " (block ", BlockName(at.param, at.block), ")");

@@ -10,11 +10,12 @@
 
 namespace shampoo {
 
-// Functions that return the errors of a step that rejects its inputs. The errors are the same on every backend.
+// Functions that return the errors of a step that rejects its inputs. The errors are the same on every backend. The
+// comment of a function states the error that it returns.
 
 // An element of a parameter, and the value of G at this element. G is the gradient after gradient_scale and coupled
-// weight decay. If the gradient is not finite, `value` is the gradient instead; otherwise, if the parameter is not
-// finite, the parameter.
+// weight decay. If the gradient is not finite at this element, `value` is the gradient instead. If only the parameter
+// is not finite, `value` is the parameter.
 struct RejectedAt {
   const Param& param;
   const Block& block;

@@ -41,7 +41,7 @@ Status ReplicaExchange::Share(int64_t bucket, const StepDecision& decision, cons
   // calls AgreeAgain(), for which the ranks of the other shards wait.
   Status shared = CatchExceptions([&] { return ShareUpdates(bucket, decision, context); });
   if (bucket > 0) return shared;
-  // An error among the replicas of one shard must also stop the other shards before they apply anything.
+  // An error among the replicas of one shard must also stop the ranks of the other shards before they apply anything.
   shared = shards->AgreeAgain(std::move(shared));
   return decision.makes_step() && shared.ok() ? Status() : EndEarly(std::move(shared));
 }
@@ -142,7 +142,7 @@ Status ReplicaExchange::CompareSteps() {
       SHAMPOO_RETURN_IF_ERROR(compared_inputs_.FindDifference(rounds_.comm()));
       return NoDifferenceFound(rounds_.comm(), "the inputs of a step");
     case RankDifference::kParameters:
-      // Without verify_replicas, no rank sends a hash, so the headers were transferred wrongly.
+      // Without verify_replicas, all ranks send 0 instead of a hash. A difference then is an error of the transfer.
       if (!parameter_hashes_) return NoDifferenceFound(rounds_.comm(), "the parameters");
       return parameter_hashes_->FindDifference(rounds_.comm());
     case RankDifference::kNone:

@@ -28,22 +28,22 @@ class ReplicaSharing {
   // (ShardAgreement::AgreeAgain()): if a rank has failed, all ranks return an error.
   virtual Status Share(int64_t bucket, const StepDecision& decision, const StepContext& context,
                        ShardAgreement* shards) = 0;
-  // Joins the exchange of a bucket without updates, only to report a failure of this rank to the other replicas.
+  // Joins the exchange of a bucket only to report a failure of this rank to the other replicas. Sends no updates.
   virtual void Report(int64_t bucket, const Status& failure) = 0;
   // Calls Report(). If the bucket is the first one, then also reports the failure to the ranks that hold other shards.
   virtual void ReportWithShards(int64_t bucket, const Status& failure, ShardAgreement* shards) = 0;
   // Makes the next step return an error if another rank has reported an inverse root that failed too often in a row.
   // Call this function after a step.
   virtual void DeferRootFailures() = 0;
-  // With shard_mode gather, returns the memory that receives updates for the elements that this rank holds, in those
-  // blocks of the bucket whose owners belong to `replica`.
+  // Only with shard_mode=gather: returns the memory that receives updates of those blocks of the bucket whose owners
+  // belong to `replica`. This rank receives the updates of the elements that it holds.
   virtual char* ArrivedFrom(int64_t bucket, int replica) const = 0;
 };
 
 // For a single replica, which has no other replica to exchange updates with.
 class SingleReplica final : public ReplicaSharing {
  public:
-  // arrived: with shard_mode gather, the buffer that receives updates from other shard ranks; otherwise nullptr.
+  // arrived: with shard_mode=gather, the buffer that receives updates from other shard ranks; otherwise nullptr.
   explicit SingleReplica(char* arrived) : arrived_(arrived) {}
   Status PriorFailure() const override { return {}; }
   Status Share(int64_t /*bucket*/, const StepDecision& decision, const StepContext& /*context*/,

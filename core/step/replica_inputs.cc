@@ -18,9 +18,9 @@ uint64_t HashOf(const std::vector<int64_t>& values) {
   return HashBytes(values.data(), values.size() * sizeof values[0], 0);
 }
 
-// Returns an error if some ranks export and others do not. all: the values of all ranks, rank after rank. The last
-// value of each rank is a ReplicaInputs::Action. Exports are compared before parameters, because ranks that export and
-// ranks that step usually also differ in which parameters take part.
+// Returns an error if some ranks export averages and others do not. all: ReplicaInputs::values_ of all ranks, rank
+// after rank. The last value of each rank is a ReplicaInputs::Action. Exports are compared before parameters, because
+// a rank that exports and a rank that makes a step usually also differ in the parameters that take part.
 Status CompareExports(const std::vector<int64_t>& all, int world) {
   const size_t count = all.size() / static_cast<size_t>(world);
   int exporting = -1;

@@ -18,8 +18,8 @@ namespace shampoo {
 class CpuBackend;
 
 // The inputs of a step that must be the same on all replicas, in addition to hyper-parameters: which parameters take
-// part, how many blocks of each parameter have a gradient that is not usable, the step counters of groups, and what the
-// rank does (Action). Ranks compare a hash of these values. If the hashes differ, the ranks exchange the values
+// part, how many blocks of each parameter have a gradient that is not usable, the step counters of groups, and the
+// Action of the rank. Ranks compare a hash of these values. If the hashes differ, the ranks exchange the values
 // themselves to find the difference.
 class ReplicaInputs {
  public:

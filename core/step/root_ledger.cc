@@ -14,8 +14,8 @@ namespace {
 
 constexpr const char* kKindNames[kRootKindCount] = {"root_scalar", "root_diagonal",     "root_eigen",
                                                     "root_newton", "root_higher_order", "root_cans"};
-// By rung: the name of its statistic. nullptr: the rung has no statistic, because it is the requested method and not a
-// recovery.
+// For each rung, the name of the statistic that counts the roots that this rung recovered. The first rung is the
+// requested method and not a recovery, so it has no statistic.
 constexpr const char* kRungNames[kRungCount] = {nullptr,
                                                 "root_retried_float64",
                                                 "root_retried_eigen",
@@ -150,7 +150,8 @@ double RootLedger::Mean(double RootResiduals::*measure) const {
   return count > 0 ? sum / count : 0;
 }
 
-// Returns the quantile by nearest rank: the smallest value v such that at least this share of all values is at most v.
+// Returns a quantile by the nearest-rank method: the smallest value v such that at least the fraction `share` of all
+// values is <= v.
 double RootLedger::Quantile(double RootResiduals::*measure, double share) const {
   std::vector<double> values;
   for (size_t i = 0; i < reports_.size(); ++i) {

@@ -14,8 +14,8 @@
 
 namespace shampoo {
 
-// Stores the results of refreshes: for each inverse root or eigenbasis the report of its last refresh, and counts over
-// all refreshes since the optimizer was created.
+// Stores the report of the last refresh of each inverse root or eigenbasis, and counts the outcomes of all refreshes
+// since the optimizer was created.
 class RootLedger {
  public:
   // Allocates the reports of all factor matrices of the plan, so that steps allocate nothing.
@@ -61,11 +61,11 @@ class RootLedger {
   int64_t failing_root_tolerance_ = 0;    // root_failure_tolerance in the group of failing_root_
   const char* advice_ = "";               // part of the error about failing_root_
 
-  int64_t computed_ = 0;
-  int64_t reused_ = 0;
-  int64_t retried_ = 0;
-  std::array<int64_t, kRootKindCount> by_kind_{};
-  std::array<int64_t, kRungCount> by_rung_{};
+  int64_t computed_ = 0;                           // roots that were computed, including retried_
+  int64_t reused_ = 0;                             // roots that could not be computed: the previous roots stay in use
+  int64_t retried_ = 0;                            // roots that the recovery ladder computed
+  std::array<int64_t, kRootKindCount> by_kind_{};  // computed_ by RootKind
+  std::array<int64_t, kRungCount> by_rung_{};      // retried_ by Rung
 };
 
 }  // namespace shampoo

@@ -21,7 +21,7 @@ struct StepDecision {
   Status status;
   bool is_forwarded = false;       // `status` is about a failure of another rank, whose own error has more detail
   bool skip_step = false;          // the step succeeds without updating any block
-  bool exports = false;            // averages are exchanged instead of updates (shampoo_optimizer_export)
+  bool exports = false;            // the ranks exchange averages, not updates (shampoo_optimizer_export)
   bool needs_exact_check = false;  // the exact check must be made before anything is written
 
   bool makes_step() const { return status.ok() && !skip_step; }
@@ -37,8 +37,8 @@ class ShardAgreement {
   // Replaces this rank's decision by the decision of all ranks, and activates the groups that are active on
   // other ranks.
   virtual void Agree(StepDecision* decision, StepContext* context) = 0;
-  // Agrees on the result of the first exchange between replicas. Returns `own` if it is an error, otherwise the error
-  // of another rank, or success if no rank has an error.
+  // Agrees on the result of the first exchange between replicas. own: the result on this rank. Returns `own` if it is
+  // an error, otherwise the error of another rank, or success if no rank has an error.
   virtual Status AgreeAgain(Status own) = 0;
   // An export calls this function instead of Agree(), because an export has neither steps nor gradients to compare. If
   // other ranks make a step instead of an export, *decision becomes an error on all ranks.
@@ -83,7 +83,7 @@ class ShardRounds final : public ShardAgreement {
   // Agrees without exchanging error messages, unless a rank reports a failed collective. If context is nullptr,
   // compares the inputs of the last agreement, or those that SetInputs() or BeginExport() has set since then. If
   // text_is_due() returns true afterwards, *decision lacks the message of its error, and FetchText() returns the
-  // complete error. With shard_mode gather, the step makes one more exchange before FetchText(). If the collective of
+  // complete error. With shard_mode=gather, the step makes one more exchange before FetchText(). If the collective of
   // this agreement fails on a rank, this rank reports the failure in that exchange.
   void AgreeOnCode(StepDecision* decision, const StepContext* context);
   // Agrees like AgreeOnCode() without a context, and then exchanges the message of an error. Returns the error that all
@@ -93,11 +93,12 @@ class ShardRounds final : public ShardAgreement {
   // Sets the inputs that the next agreement without a context compares. steps: by group, the number of the step that
   // this rank is about to make, or 0 if it makes no step of the group.
   void SetInputs(std::span<const int64_t> steps);
-  // Marks the following agreements without a context as agreements of an export (see AgreeOnExport()).
+  // Marks agreements without a context as agreements of an export (see AgreeOnExport()), until SetInputs() is called or
+  // an agreement has a context.
   void BeginExport();
   // Returns whether the ranks still have to exchange the error message of the last AgreeOnCode().
   bool text_is_due() const { return failure_.found() && !comm()->failure_is_known(); }
-  // Exchanges this error message and returns the error with its message. Collective.
+  // Exchanges the error message of the last AgreeOnCode(), and returns the error with this message. Collective.
   Status FetchText();
 
   // HasGradient() returns whether any rank had a gradient of the parameter in the last agreement. HasCopy() returns
@@ -128,7 +129,7 @@ class ShardRounds final : public ShardAgreement {
   // rank_difference.h).
   std::vector<int64_t> own_steps_;
   std::vector<unsigned char> own_gradients_;
-  // What the ranks agreed on: by group, the step; by parameter, the largest GradientOnShard of any rank.
+  // The results of the last agreement: by group, the step; by parameter, the largest GradientOnShard of any rank.
   std::vector<int64_t> steps_;
   std::vector<unsigned char> gradients_;
   int64_t segment_bytes_;

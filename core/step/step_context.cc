@@ -205,7 +205,7 @@ void StepContext::Finish(bool logs_all) {
 }
 
 // Writes the outputs of the parameters that took no part, or of all parameters if the step is skipped, so that outputs
-// are complete after every step. Each output is a copy of the parameter or, if the key `output` is `updates`, zeros.
+// are complete after every step. Each output is a copy of the parameter or, with output=updates, zeros.
 void StepContext::PassThroughParams(bool step_is_skipped) {
   for (size_t p = 0; p < inputs_.plan.params.size(); ++p) {
     const Param& param = inputs_.plan.params[p];
@@ -250,7 +250,7 @@ void StepContext::UpdateAverages(bool step_is_skipped) {
 
 // Counts and logs the updates that this step has skipped. The direction of a block is known only after the states of
 // the block were written. If the direction is not finite, this step therefore succeeds, and the next step returns an
-// error if the group's on_nonfinite is error.
+// error if the group has on_nonfinite=error.
 void StepContext::RecordSkippedUpdates(bool logs_all) {
   for (const StepItem& item : items_) {
     const int64_t at = BlockOf(item);

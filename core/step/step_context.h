@@ -49,10 +49,11 @@ class StepContext {
   Participants& participants() { return participants_; }
   const Participants& participants() const { return participants_; }
 
-  // Computes the programs of the active groups and lists the blocks, the most expensive first.
+  // Computes the programs of the active groups, and makes one item for each block of the parameters that take part. The
+  // items of the most expensive blocks come first.
   Status List();
   // Activates a group and computes its program for this step. List() calls Activate() for groups in which parameters of
-  // this rank take part, and for groups with count_empty_steps. Call Activate() for a group that is active only on
+  // this rank take part, and for groups with count_empty_steps=true. Call Activate() for a group that is active only on
   // other ranks.
   void Activate(size_t group, int64_t step);
 
@@ -84,7 +85,7 @@ class StepContext {
   // that Begin() removed, and records skipped updates. If logs_all is true, also logs the skipped updates of blocks
   // that other ranks own.
   void Finish(bool logs_all);
-  // Completes a skipped step. Outputs are copies of parameters, or zeros if the key `output` is `updates`.
+  // Completes a skipped step. Outputs are copies of parameters, or zeros if output=updates.
   void FinishSkipped();
 
  private:

@@ -23,9 +23,9 @@ std::string OtherReason(const PlanData& plan, const Settings& settings, const Bl
     }
   }
   if (block.radius.present() && settings.norm_radius == 0) {
-    reason += ", or its parameter is 0, which norm_control hyperball cannot move without a norm_radius";
+    reason += ", or the parameter is 0 (norm_control=hyperball cannot move it without a norm_radius)";
   } else if (settings.norm_control == NormControl::kRelative && block.matrix_rows > 0 && !block.is_routed) {
-    reason += ", or its parameter is 0, which norm_control relative cannot move";
+    reason += ", or the parameter is 0 (norm_control=relative cannot move it)";
   }
   return reason;
 }
@@ -54,11 +54,11 @@ Status StepHistory::RaiseSkippedUpdate(const HyperParameters& hyper_parameters) 
   const Block& block = plan_.blocks[static_cast<size_t>(std::exchange(skipped_block_, -1))];
   const Settings& settings = hyper_parameters.settings(static_cast<size_t>(block.group));
   return Numeric("the direction of block ", BlockName(plan_.param(block), block),
-                 " was not finite, or would have overflowed its parameter or states",
+                 " was not finite, or would have overflowed the parameter or a state",
                  OtherReason(plan_, settings, block),
                  "; the previous step skipped the update of the block. This step has changed nothing, and training can "
                  "continue. Try ",
-                 AdviceOnEpsilon(settings, block), "a lower learning rate, wider dtypes, or on_nonfinite skip_block");
+                 AdviceOnEpsilon(settings, block), "a lower learning rate, wider dtypes, or on_nonfinite=skip_block");
 }
 
 Status StepHistory::RaiseRootFailure(bool* is_forwarded) {

@@ -19,8 +19,8 @@ class StepHistory {
  public:
   struct Counts {
     int64_t steps = 0;             // successful steps that were not skipped
-    int64_t skipped_steps = 0;     // successful steps that updated no block (on_nonfinite skip_step)
-    int64_t nonfinite_blocks = 0;  // skipped updates: the gradient or the direction of a block was not usable
+    int64_t skipped_steps = 0;     // successful steps that updated no block (on_nonfinite=skip_step)
+    int64_t nonfinite_blocks = 0;  // how often a block caused a skip of its update or of the whole step
   };
 
   // The plan must outlive this object.
@@ -30,8 +30,8 @@ class StepHistory {
   RootLedger& roots() { return roots_; }
 
   // Call for a block whose update was skipped in this step. choice: the key on_nonfinite of the block's group. If
-  // choice is kError, the next RaiseSkippedUpdate() returns an error. If several calls had kError, the error names the
-  // block that is first in the plan.
+  // choice is kError, the next RaiseSkippedUpdate() returns an error. If choice was kError in several calls, the error
+  // names the block that is first in the plan.
   void DeferSkippedUpdate(int64_t block, OnNonFinite choice);
   Status RaiseSkippedUpdate(const HyperParameters& hyper_parameters);
 

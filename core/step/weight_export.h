@@ -12,11 +12,12 @@
 
 namespace shampoo {
 
-// Checks the arguments and the state of an export. weights: by parameter; nullptr to skip the parameter.
+// Checks that the optimizer can export, and checks the addresses in `weights`. weights: for each parameter, the memory
+// for its average, or nullptr to skip the parameter.
 Status CheckExport(const StepInputs& inputs, std::span<void* const> weights);
 
 // Writes the averages of the parameters to memory of the caller (shampoo_optimizer_export). An average is the sum of
-// the parameter and a multiple of the state Block::average_offset(). A single rank writes the sum. With several
+// the parameter and a multiple of the state at Block::average_offset(). A single rank writes the sum. With several
 // ranks, the owner of a block sends the multiple as a step sends an update, and each rank writes the sum.
 class WeightExport {
  public:
@@ -24,12 +25,14 @@ class WeightExport {
   WeightExport(const StepInputs& inputs, CpuBackend* backend, const std::vector<BlockTarget>& targets);
 
   Status Check(std::span<void* const> weights) const { return CheckExport(inputs_, weights); }
-  // Prepares an export. blend: see StepStrategy::Export(). weights: by parameter, memory for its elements in out_dtype,
-  // or nullptr to skip the parameter.
+  // Prepares an export. blend: see StepStrategy::Export(). weights: for each parameter, memory for its elements in
+  // out_dtype, or nullptr to skip the parameter.
   void Begin(double blend, std::span<void* const> weights);
-  // Computes the averages of this rank's own blocks in a bucket.
+  // For each block of the bucket that this rank owns and that has an average: writes the average or, if ranks exchange
+  // the block, the multiple that the rank sends.
   void Compute(int64_t bucket);
-  // Returns the items of the blocks of the bucket for which IsWanted() is true, with the outputs of this rank.
+  // Returns the items of those blocks of the bucket for which IsWanted() is true. In their buffers, `out` points to the
+  // memory that the caller of this rank passed to the export.
   std::span<const StepItem> ItemsToApply(int64_t bucket);
   // By block: 1 if the received data begins with the mark of a skipped update (bytes kSkippedMark, a NaN). Flags are
   // set when received data is applied, so the flags of a bucket are still 0 when this rank sends the bucket. An export
@@ -42,7 +45,7 @@ class WeightExport {
   bool IsWanted(const Block& block) const {
     return HasAverage(block.group) && outputs_[static_cast<size_t>(block.param)].out != nullptr;
   }
-  // Returns the item of a block that has an average, with the outputs of this rank.
+  // Returns the item of a block that has an average, with buffers as in ItemsToApply().
   const StepItem& ItemOf(int64_t block) const { return items_[static_cast<size_t>(block)]; }
 
  private:

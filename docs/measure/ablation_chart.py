@@ -39,8 +39,9 @@ class Panel(NamedTuple):
 def axis_of(panel: Panel) -> plot.Axis:
     finite = [v for values in panel.values for v in values if math.isfinite(v)]
     if panel.logarithmic:
-        return plot.Axis(10 ** (math.floor(2 * math.log10(min(finite))) / 2), 1.0, True)  # a loss above 1 is a failure
-    # A single slow configuration must not compress the others.
+        # The axis ends at 1, because a larger final loss is a failure.
+        return plot.Axis(10 ** (math.floor(2 * math.log10(min(finite))) / 2), 1.0, True)
+    # The medians limit the axis, so that a single slow configuration does not compress the others.
     medians = [m for m in (statistics.median(values) for values in panel.values) if math.isfinite(m)]
     most = min(max(finite), (2.5 if panel.from_zero else 1.2) * statistics.median(medians))
     return plot.Axis(0.0 if panel.from_zero else min(finite) - 0.05 * (most - min(finite)), most)

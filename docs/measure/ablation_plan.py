@@ -5,12 +5,12 @@ import math
 import statistics
 from typing import NamedTuple
 
-SEARCH_SEEDS = (101, 102)
-SEEDS = (1, 2, 3, 4, 5)
+SEARCH_SEEDS = (101, 102)  # for the search for the best learning rate
+SEEDS = (1, 2, 3, 4, 5)  # for the runs with the best learning rate
 # Learning rates are 10^(k/4) for integers k: 0.01, 0.0178, 0.0316, 0.0562, 0.1, ...
 RATES_PER_DECADE = 4
-HALF_GRID = 2  # points of the first grid on each side of the usual rate
-MOST_WIDENING = 8  # most points that the search adds to the grid on each side
+HALF_GRID = 2  # number of points of the first grid on each side of the usual rate
+MOST_WIDENING = 8  # largest number of points that the search adds to the grid on each side
 EPOCHS = 10
 EVALUATE_EVERY = 5  # steps
 WEIGHT_DECAY = "1e-4"
@@ -21,7 +21,7 @@ class Config(NamedTuple):
     name: str
     optimizer: str
     settings: tuple[str, ...]  # keys of libshampoo in addition to BASE
-    usual_rate: int  # the k of a learning rate 10^(k/4)
+    usual_rate: int  # the k of the learning rate 10^(k/4) in the middle of the first grid
 
     @property
     def label(self) -> str:

@@ -6,9 +6,10 @@
     python3 docs/measure/ablation_run.py --trainer build/c_conv/train_conv --results out/ablation.json
 
 First, the script searches for the best learning rate of every configuration, with two seeds. Then it trains each
-configuration with five other seeds. It stores every run in the file of results, so a repeated call continues where it
-stopped. Use --again after measuring on a busy machine: it repeats the training with the five seeds and keeps the faster
-time of each run. Needs only Python 3.9. ablation_table.py reads the file of results.
+configuration with five other seeds. It stores every run in the file of results, so after an interruption,
+the next call makes only the missing runs. Use --again after measuring on a busy machine: this option repeats the
+training with the five seeds, and keeps the faster result of each run. Needs only Python 3.9.
+ablation_table.py reads the file of results.
 """
 import argparse
 import csv
@@ -33,8 +34,8 @@ def environment() -> dict[str, str]:
 
 
 def train(trainer: str, data: str, run: plan.Run) -> dict:
-    """Returns whether the run diverged, and its "looks": for each evaluation, a list of the step, the seconds spent so
-    far on gradients, the seconds spent so far on updates, the training loss, and the test accuracy.
+    """Returns whether the run diverged ("diverged"), and its evaluations ("looks"). An evaluation is a list: the step,
+    the seconds spent so far on gradients, the seconds spent so far on updates, the training loss, the test accuracy.
     """
     with tempfile.TemporaryDirectory() as folder:
         numbers = pathlib.Path(folder, "run.csv")
@@ -49,9 +50,9 @@ def train(trainer: str, data: str, run: plan.Run) -> dict:
 
 
 def faster(old: dict, new: dict) -> dict:
-    """Returns the faster of two results of the same run, which may differ only in times."""
+    """Returns the faster of two results of the same run. Exits if the results differ in more than the times."""
     if [look[3:] for look in old["looks"]] != [look[3:] for look in new["looks"]]:
-        sys.exit("a repeated run has other losses: another libshampoo, BLAS or CPU needs a new file of results")
+        sys.exit("a repeated run has other losses or accuracies: use a new file for each libshampoo, BLAS and CPU")
     return min(old, new, key=lambda result: sum(result["looks"][-1][1:3]))
 
 
@@ -68,7 +69,7 @@ class Ablation:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         whole = self.path.with_suffix(".new")
         whole.write_text(json.dumps(self.results), encoding="utf-8")
-        whole.replace(self.path)  # after an interruption, the file is the old or the new one
+        whole.replace(self.path)  # after an interruption, the file has all old or all new contents
 
     def make(self, run: plan.Run, left: int) -> None:
         result = train(self.trainer, self.data, run)
@@ -78,13 +79,13 @@ class Ablation:
         self.save()
         self.made += 1
         mean = (time.monotonic() - self.start) / self.made
-        line = (f"about {left - 1} left, {mean * (left - 1) / 60:.1f} minutes; {run.config.label}, rate"
+        line = (f"about {left - 1} runs left, {mean * (left - 1) / 60:.1f} minutes; {run.config.label}, rate"
                 f" {plan.rate_value(run.rate)}, seed {run.seed}: {plan.final_loss(result):.2g}")
         print(f"\r\033[K{line[:118]}" if sys.stdout.isatty() else line, end="" if sys.stdout.isatty() else "\n",
               flush=True)
 
     def final_runs(self) -> list[plan.Run]:
-        """Returns the runs with the best rates, ordered by seed, so that temporary load slows all configurations."""
+        """Returns the runs with the best rates, ordered by seed, so that a temporary load of the machine slows all configurations."""
         rates = {config: plan.choose_rate(config, self.results)[0] for config in plan.CONFIGS}
         return [plan.Run(config, rates[config], seed) for seed in plan.SEEDS for config in plan.CONFIGS]
 
@@ -106,11 +107,11 @@ class Ablation:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     root = pathlib.Path(__file__).resolve().parents[2]
-    parser.add_argument("--trainer", required=True, help="train_conv")
-    parser.add_argument("--data", default=str(root / "examples/c_mlp/data/digits.bin"), help="the images")
+    parser.add_argument("--trainer", required=True, help="path of the program train_conv")
+    parser.add_argument("--data", default=str(root / "examples/c_mlp/data/digits.bin"), help="file with the images")
     parser.add_argument("--results", required=True, help="JSON file with all runs; new runs are added")
     parser.add_argument("--again", action="store_true",
-                        help="repeat the training with the five seeds, and keep the faster times")
+                        help="repeat the training with the five seeds, and keep the faster result of each run")
     options = parser.parse_args()
     ablation = Ablation(options)
     ablation.search()

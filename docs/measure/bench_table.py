@@ -6,21 +6,22 @@
     build/release/tools/bench/shampoo_bench --json bench.json
     python3 docs/measure/bench_table.py bench.json [--table times]
 
-Times are in milliseconds and are the shortest of several runs. An ordinary step computes no roots. "of peak" is the
-flop rate of its matrix products, divided by the measured rate of multiply-adds in registers. "of limit" is the least
-possible time of the step divided by its actual time. The least possible time follows from the rate of multiply-adds and
-the measured bandwidth.
+Times are in milliseconds and are the shortest of several runs. An ordinary step computes no roots. A step "with all
+roots" computes the roots of all blocks. "mean at 10" is the mean time of a step if every 10th step computes all roots.
+"of peak" is the flop rate of the matrix products in an ordinary step, divided by the measured rate of multiply-adds in
+registers. "of limit" is the least possible time of an ordinary step, divided by the actual time. The least possible
+time follows from the rate of multiply-adds and the measured bandwidth.
 """
 import argparse
 import json
 from collections.abc import Callable, Sequence
 
 MEBI = 1 << 20
-ADAMW_BYTES = 8  # two float32 moments for each parameter
+ADAMW_BYTES = 8  # bytes of state for each element of a parameter: two moments in float32
 
 
 def number(value: float) -> str:
-    """Formats value with three digits, or, from 100 on, with all digits before the point."""
+    """Formats a value: from 100 on as an integer, otherwise with three significant digits."""
     return f"{value:.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -48,8 +49,8 @@ SETTING = ["case", "block", "grafting", "states", "threads"]
 
 def machine(report: dict) -> None:
     blas = report["build_info"]["blas"]
-    print(f"{report['processor']}; {blas['library']}, kernel {blas['kernel']}; limits measured in vectors of "
-          f"{report['vectors']}.")
+    print(f"{report['processor']}; {blas['library']}, kernel {blas['kernel']}; limits measured with the "
+          f"instruction set {report['vectors']}.")
     print_table("What the machine can do", ["threads", "multiply-adds, Gflop/s", "memory, GB/s", "cache, GB/s"],
                 [[str(m["threads"]), number(m["gflops"]), number(m["memory_gb_per_s"]), number(m["cache_gb_per_s"])]
                  for m in report["machines"]])
@@ -95,7 +96,7 @@ def memory(report: dict) -> None:
 def simulation(report: dict) -> None:
     found = report["simulation"]
     threads = [point["threads"] for point in found[0]["efficiency"]] if found else []
-    print_table("Efficiency of the schedule, simulated: ordinary step, step with all roots",
+    print_table("Predicted efficiency, time on one thread / (n * time on n threads): ordinary step, with all roots",
                 ["case", "block", "blocks"] + [f"{count} threads" for count in threads], [
                     [s["case"], str(s["block"]), str(s["blocks"])] +
                     [f"{percent(point['ordinary'])}, {percent(point['with_roots'])}" for point in s["efficiency"]]

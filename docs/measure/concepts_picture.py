@@ -46,12 +46,12 @@ def arrow(*points: "tuple[float, float]", dashed: bool = False) -> str:
 
 
 def named(x: float, y: float, name: str, key: str) -> "list[str]":
-    """Draws a name and, below it, the key."""
+    """Draws a name and, below it, a key of the library."""
     return [text(x, y, "name", name), text(x, y + 16, "key", key)]
 
 
 def blocks() -> "list[str]":
-    """Draws stack, merge and split of a (2, 2048, 256, 4) parameter, with the owners in its plan for two replicas."""
+    """Draws stack, merge and split of a (2, 2048, 256, 4) parameter, with the owners of its blocks for two replicas."""
     top, high, wide = 78, 120, 60
     parts = [text(24, 34, "head", "From a parameter to its blocks", "start")]
     # The stacked tensors overlap. After the first stage, each tensor is separate.
@@ -68,8 +68,8 @@ def blocks() -> "list[str]":
         parts.append(text(x, 58 if x > 100 else 62, "name", head))
     for x, shape in zip((78, 296, 490, 684), ("(2, 2048, 256, 4)", "(2048, 256, 4)", "(2048, 1024)", "(1024, 1024)")):
         parts.append(text(x, top + high + 20, "small", shape))
-    parts.append(text(173, top + 78, "key", "stack_dims 1"))
-    parts.append(text(539, top + high + 38, "key", "use_merge_dims, max_preconditioner_dim 1024"))
+    parts.append(text(173, top + 78, "key", "stack_dims=1"))
+    parts.append(text(539, top + high + 38, "key", "use_merge_dims, max_preconditioner_dim=1024"))
     return parts
 
 

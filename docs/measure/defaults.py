@@ -5,12 +5,13 @@
 
     python3 docs/measure/defaults.py [--seeds 5] [--only NAME] [--set KEY=VALUE ...]
 
-The library has separate runs with the preset shampoo_2024, with the default keys, and, if --set is present, with the
-keys of --set. The rate falls to 0 along half a cosine. AdamW's best rate is searched among powers of 2. The library
-uses the same rate. Losses are means over the seeds. The column "holds" states whether the defaults train as well as
-AdamW. It contains "yes" if the loss with the defaults is lower than AdamW's loss, or if both losses have fallen by a
-factor of 10^6. For problems without matrices, the loss may also be up to 1 % above AdamW's. Times are mean times of an
-optimizer step on one thread, including the call from Python. Needs NumPy and this library's package.
+The library trains with the preset shampoo_2024, with the default keys, and, if --set is present, with the keys of
+--set. Each of these settings has a column. In a run, the rate falls to 0 along half a cosine. The script searches for
+AdamW's best rate among powers of 2. The library uses the same rate. Losses are means over the seeds. The column "holds"
+states whether the defaults train as well as AdamW. It contains "yes" if the loss with the defaults is lower than
+AdamW's loss, or if both losses have fallen by a factor of 10^6. For problems without matrices, the loss may also be up
+to 1 % above AdamW's. Times are mean times of an optimizer step on one thread, including the call from Python. Needs
+NumPy and this library's package.
 """
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ Step = Callable[[Params, float], None]
 
 
 class AdamW:
-    """AdamW with the usual betas and without weight decay. Updates the parameters in place."""
+    """AdamW with betas 0.9 and 0.999, without weight decay. Updates the parameters in place."""
 
     def __init__(self, params: Params) -> None:
         self.params, self.count = params, 0
@@ -115,10 +116,10 @@ def main() -> None:
     parser.add_argument("--only", default="", help="measure only problems whose name contains this string")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="add a column with these keys")
     options = parser.parse_args()
-    columns: list[tuple[str, dict[str, Any]]] = [("preset shampoo_2024", {"preset": "shampoo_2024"}), ("defaults", {})]
+    columns: list[tuple[str, dict[str, Any]]] = [("preset=shampoo_2024", {"preset": "shampoo_2024"}), ("defaults", {})]
     if options.set:
         columns.append((" ".join(options.set), dict(text.split("=", 1) for text in options.set)))
-    print("| problem | rate | AdamW | " + " | ".join(f"{name} | us a step" for name, _ in columns) + " | holds |")
+    print("| problem | rate | AdamW | " + " | ".join(f"{name} | µs per step" for name, _ in columns) + " | holds |")
     print("|---|---|---|" + "---|---|" * len(columns) + "---|")
     for name, maker, steps, has_matrix in PROBLEMS:
         if options.only not in name:

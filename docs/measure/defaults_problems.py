@@ -82,7 +82,7 @@ def _regression(seed: int, shape: tuple[int, int], condition: float, is_aligned:
 
 
 def _low_rank(seed: int) -> Problem:
-    """A 40x60 matrix that learns a matrix of rank 4. The first gradient has rank 4."""
+    """The mean square of W - A, with a 40x60 W that is 0 at first, and A of rank 4. The first gradient has rank 4."""
     random = np.random.default_rng(seed)
     wanted = (random.standard_normal((40, 4)) @ random.standard_normal((4, 60)) / 2).astype(np.float32)
     start = {"W": np.zeros((40, 60), np.float32)}
@@ -91,7 +91,7 @@ def _low_rank(seed: int) -> Problem:
 
 
 def _linear(seed: int) -> Problem:
-    """The problem in PyTorch's optimizer tests: a 10x5 matrix, a bias, one input. The matrix gradients have rank 1."""
+    """The problem in PyTorch's optimizer tests: |W x + b|^2 with a 10x5 W and a fixed x. W's gradients have rank 1."""
     random = np.random.default_rng(seed)
     x = random.standard_normal(5).astype(np.float32)
     start = {"W": random.standard_normal((10, 5)).astype(np.float32),

@@ -4,11 +4,11 @@
 
     PYTHONPATH=build/release/bindings/python python3 docs/measure/frameworks.py [FRAMEWORK...]
 
-The model is a network 64-128-64-10 on random data, in batches of 64. JAX, Flax and Equinox use the Adam of Optax,
-TensorFlow that of Keras, NumPy the class NumpyAdam below, and all others their own Adam. After 300 warm-up steps of
-each optimizer, there are 9 rounds: 50 steps with Shampoo, then 50 steps with Adam. A round yields the mean time of a
-step (gradient and update) for each optimizer, and the ratio of Shampoo's time to Adam's. The table has the medians over
-the rounds.
+The model is a network 64-128-64-10 on random data, in batches of 64. JAX, Flax and Equinox use the Adam of Optax.
+TensorFlow uses the Adam of Keras. NumPy uses the class NumpyAdam below. All other frameworks use their own Adam. After
+300 warm-up steps of each optimizer, there are 9 rounds. A round has 50 steps with Shampoo, then 50 steps with Adam. It
+yields the mean time of a step (gradient and update) for each optimizer, and the ratio of Shampoo's time to Adam's. The
+table has the medians over the rounds.
 """
 import os
 import statistics

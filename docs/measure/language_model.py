@@ -8,11 +8,12 @@
     python3 docs/measure/language_model.py run --results out/lm.jsonl --method soap --soap soap.py --steps 300
     python3 docs/measure/language_model.py table --results out/lm.jsonl
 
-The method trains the matrices of the transformer blocks; AdamW trains embeddings, head and vectors. The command "run"
-first searches for the best learning rate with the tuning seeds, in steps of a factor sqrt(2), until the rates on both
-sides of the best rate have higher losses. It then trains with the best rate and the seeds of --seeds. Each training is
-a line of JSON in the file of results. Trainings that are in the file are not repeated. A training of 300 steps takes 10
-to 20 s on an idle core. Needs PyTorch 2.9. The method "shampoo" needs this library's package, and "soap" needs --soap.
+The method of --method trains the matrices of the transformer blocks. AdamW trains embeddings, head and vectors. The
+command "run" first searches for the method's best learning rate with the tuning seeds. Neighboring rates differ by a
+factor of sqrt(2). The search ends when neither neighbor of the best rate has a lower loss. The command then trains with
+the best rate and the seeds of --seeds. Each training is a line of JSON in the file of results. Trainings that are in
+the file are not repeated. A training of 300 steps takes 10 to 20 s on an idle core. Needs PyTorch 2.9. The method
+"shampoo" needs this library's package, and "soap" needs --soap.
 """
 import argparse
 import ast
@@ -92,7 +93,7 @@ def measure(options: argparse.Namespace) -> None:
     rate = usual if options.no_search else results.search(usual)
     losses = [results.loss(rate, seed) for seed in options.seeds]
     if losses:
-        print(f"mean of seeds {', '.join(map(str, options.seeds))} at {rate}: {statistics.fmean(losses):.4f}")
+        print(f"mean loss of seeds {', '.join(map(str, options.seeds))} at rate {rate}: {statistics.fmean(losses):.4f}")
 
 
 def seeds(text: str) -> list[int]:
@@ -102,7 +103,7 @@ def seeds(text: str) -> list[int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="search the best rate of a method, then train with it")
+    run = commands.add_parser("run", help="search for the best rate of a method, then train with this rate")
     run.add_argument("--method", choices=list(lm_methods.METHODS), required=True,
                      help="prototype: Shampoo in PyTorch code, without libshampoo")
     run.add_argument("--set", action="append", type=parse_setting, default=[], metavar="KEY=VALUE",

@@ -13,7 +13,7 @@ from lm_prototype import PrototypeShampoo
 
 class Method(NamedTuple):
     make: Callable[..., torch.optim.Optimizer]  # arguments: the matrices, the learning rate and the settings
-    usual_rate: float
+    usual_rate: float  # learning rate at which the search for the best rate starts
     settings: dict[str, Any]  # default settings; --set overrides them
 
 

@@ -5,8 +5,8 @@
 
     python3 docs/measure/low_rates.py [--seeds 3] [--steps 300] [--rates 0.001 0.003 0.01 0.03]
 
-Prints a table of training losses after the last step, averaged over the seeds. The rate is constant. Batches have 128
-images. Rows marked "full" use all training images in each step. Needs NumPy and this library's package.
+Prints a table of training losses after the last step, averaged over the seeds. The learning rate is constant. Batches
+have 128 images. Rows marked "full" use all training images in each step. Needs NumPy and this library's package.
 """
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from defaults_problems import EXAMPLES, Params, Problem, digits, network
 BATCH = 128
 COLUMNS: list[tuple[str, dict[str, Any]]] = [
     ("defaults", {}),
-    ("`root_relative_epsilon` 1e-2", {"root_relative_epsilon": 1e-2}),
-    ("`inverse_root_override` 4", {"inverse_root_override": 4}),
+    ("`root_relative_epsilon=1e-2`", {"root_relative_epsilon": 1e-2}),
+    ("`inverse_root_override=4`", {"inverse_root_override": 4}),
 ]
 
 

@@ -37,16 +37,16 @@ LAYOUTS = [
     Layout("DDP", "every rank has all parameters; the blocks are divided",
         [set(range(4))] * 4, [{0, 4}, {1, 5}, {2, 6}, {3, 7}],
         [("replica_comm", "one all-gather of updates", [[0, 1, 2, 3]])]),
-    Layout("FSDP, shard_mode local", "every shard is a tensor of its own, with blocks of its own",
+    Layout("FSDP, shard_mode=local", "every shard is a tensor of its own, with blocks of its own",
         [{0}, {1}, {2}, {3}], [{0, 1}, {2, 3}, {4, 5}, {6, 7}],
         [("shard_comm", "a few bytes of status", [[0, 1, 2, 3]])]),
-    Layout("FSDP, shard_mode gather", "blocks of the whole parameters: bit-identical to a run without shards",
+    Layout("FSDP, shard_mode=gather", "blocks of whole parameters; results do not depend on the shards",
         [{0}, {1}, {2}, {3}], [{0, 4}, {1, 5}, {2, 6}, {3, 7}],
         [("shard_comm", "gradients and parameters to owners, updates back", [[0, 1, 2, 3]])]),
-    Layout("HSDP", "two copies, each in two shards; copies of a shard divide its blocks",
+    Layout("HSDP", "two replicas of two shards; both ranks of a shard divide its blocks",
         [{0, 1}, {2, 3}, {0, 1}, {2, 3}], [{0, 2}, {4, 6}, {1, 3}, {5, 7}],
-        [("shard_comm", "within a copy: as with FSDP", [[0, 1], [2, 3]]),
-         ("replica_comm", "between copies: an all-gather of updates", [[0, 2], [1, 3]])]),
+        [("shard_comm", "as with FSDP, in each replica", [[0, 1], [2, 3]]),
+         ("replica_comm", "one all-gather of updates for each shard", [[0, 2], [1, 3]])]),
 ]  # fmt: skip
 
 

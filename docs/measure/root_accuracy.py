@@ -5,13 +5,13 @@
 
     /usr/bin/python3 docs/measure/root_accuracy.py --library build/release/capi/libshampoo.so --svg accuracy.svg
 
-The script computes inverse 4th roots of random symmetric matrices, which are rounded to float32 or float64. The
-eigenvectors are random. The logarithms of the eigenvalues are evenly spaced, from 1 / condition to 1. epsilon is
-1e-3 / condition. The method higher_order multiplies epsilon by its bound on the largest eigenvalue. The error of a root
-X is max |X - Y| / max |Y|. Y is the exact inverse 4th root of A + epsilon I, where A is the rounded matrix and I is the
-identity. The script computes Y in long double from eigenvalues and eigenvectors with 50 digits. In float32, rounding
-can make the smallest eigenvalue negative if the condition is above about 1e7. The smallest eigenvalue is then
-subtracted from all eigenvalues before epsilon is added, as the library specifies.
+The script rounds random symmetric matrices to float32 or float64. The library computes the inverse 4th roots of the
+rounded matrices. The eigenvectors are random. The eigenvalues are evenly spaced on a logarithmic scale, from
+1 / condition to 1. epsilon is 1e-3 / condition. The method higher_order multiplies epsilon by its bound on the largest
+eigenvalue. The error of a root X is max |X - Y| / max |Y|. Y is the exact inverse 4th root of A + epsilon I, where A is
+the rounded matrix and I is the identity. The script computes Y in long double from eigenvalues and eigenvectors with 50
+digits. In float32, rounding can make the smallest eigenvalue negative if the condition is above about 1e7. The script
+then subtracts the smallest eigenvalue from all eigenvalues before it adds epsilon, as method eigen does.
 Needs NumPy and mpmath (Debian: python3-numpy, python3-mpmath). Takes about 5 s for each matrix.
 """
 import argparse
@@ -174,15 +174,15 @@ def draw(conditions: list[float], results: dict[tuple[str, str, float], Measurem
         # First-order relative error of the root if rounding changes A by ROUNDOFF times the largest eigenvalue of A.
         reference=[(c, c * ROUNDOFF[dtype] / ROOT) for c in conditions]) for dtype in DTYPES]
     return plot.picture(panels, "Error of the inverse 4th root", [
-        note, f"dashed: error of the root if the matrix is rounded once, unit roundoff * condition / {ROOT}"])
+        note, f"dashed: unit roundoff * condition / {ROOT}, the error of the root if the matrix is rounded once"])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--library", required=True, help="libshampoo.so")
     parser.add_argument("--n", type=int, default=64, help="size of the matrices (default: 64)")
-    parser.add_argument("--matrices", type=int, default=5, help="random matrices for each condition (default: 5)")
-    parser.add_argument("--exponents", type=int, nargs="+", default=list(range(1, 15)), help="condition: 10^exponent")
+    parser.add_argument("--matrices", type=int, default=5, help="number of matrices for each condition (default: 5)")
+    parser.add_argument("--exponents", type=int, nargs="+", default=list(range(1, 15)), help="conditions: 10^exponent")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE",
                         help="a key of the library, such as root_tolerance=0")
     parser.add_argument("--jobs", type=int, default=1, help="number of parallel processes (default: 1)")
@@ -201,14 +201,14 @@ def main() -> None:
 
     columns = list(itertools.product(DTYPES, METHODS))
     print(f"Largest error among {options.matrices} matrices of size {options.n}. r: the recovery ladder"
-          " computed some of the roots (in float64, or by eigendecomposition); u: some roots did not converge.\n")
+          " computed some of the roots (in float64, or by eigendecomposition); u: some iterations did not converge.\n")
     print("| condition | " + " | ".join(f"{method} {dtype}" for dtype, method in columns) + " |")
     print("|---" * (len(columns) + 1) + "|")
     for e, condition in zip(options.exponents, conditions):
         print(f"| 1e{e} | " + " | ".join(cell(results[column + (condition,)]) for column in columns) + " |")
 
     if options.svg:
-        note = f"largest max |X - exact| / max |exact| among {options.matrices} random matrices of size {options.n}"
+        note = f"largest error, max |X - exact| / max |exact|, among {options.matrices} random matrices of size {options.n}"
         pathlib.Path(options.svg).write_text(draw(conditions, results, note), encoding="utf-8")
 
 

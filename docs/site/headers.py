@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """headers.py HEADER: writes a public header to the standard output, in a form for Doxygen. See Doxyfile.
 
-Lines keep their numbers. The comments at the beginning of the header and of its sections become pages of Doxygen,
-because Breathe can show pages separately. The public inline functions lose ``static inline`` or ``SHAMPOO_INLINE``,
-because Doxygen leaves static functions out.
+Each line of the header keeps its line number. The comments at the beginning of the header and of its sections become
+pages of Doxygen, because Breathe, the Sphinx extension that reads Doxygen's output, can show pages separately. The
+public inline functions lose ``static inline`` or ``SHAMPOO_INLINE``, because Doxygen leaves static functions out.
 """
 from __future__ import annotations
 

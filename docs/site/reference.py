@@ -55,7 +55,7 @@ class Header:
 
     @property
     def members(self) -> list[ElementTree.Element]:
-        """All items except structs and internal functions (headers.py makes all other functions non-static)."""
+        """All items except structs and static functions. Only internal functions are static (see headers.py)."""
         return [member for member in self._root.iter("memberdef") if member.get("static") != "yes"]
 
     def items(self) -> list[Item]:
@@ -93,7 +93,7 @@ def tidy(xml: Path) -> None:
     """Change the XML so that Breathe shows it well.
 
     Each line of code becomes one XML element, because Breathe drops elements that contain only spaces. Each @since
-    command, which names the version in which an item first appeared, becomes a sentence, which is shorter than a list.
+    command, which names the version in which an item first appeared, becomes a sentence, because a list is longer.
     """
     for path in xml.glob("*.xml"):
         tree = ElementTree.parse(path)

@@ -64,7 +64,7 @@ class Stage:
         self._write(Path("sources/index.md"), index + self._toctree("", *entries))
 
     def _children(self, page: Path) -> list[str]:
-        """Return the README files in folders below this page, but not the README files below those."""
+        """Return the README files whose nearest README in a folder above them is this page."""
         found = []
         for other in sorted(self._pages):
             ancestors = (folder / "README.md" for folder in other.parent.parents)

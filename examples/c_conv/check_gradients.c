@@ -14,8 +14,9 @@
 
 const char program_name[] = "check_gradients";
 
-// The error of a central difference is about step^2 from truncation and 1e-16 / step from rounding. The error is
-// larger if the input of a relu changes its sign within the step, which is rare because the step is so small.
+// The distance h in a central difference (loss(w + h) - loss(w - h)) / (2 h). The error of this difference is about h^2
+// from truncation plus 1e-16 / h from rounding. It is larger if the input of a relu changes its sign between w - h and
+// w + h, which is rare because h is so small.
 static const double kStep = 1e-6;
 static const double kTolerance = 1e-6;  // relative to the largest entry of the tensor's gradient
 enum { kImages = 12, kMaxEntries = 400 };

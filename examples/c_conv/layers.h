@@ -4,7 +4,8 @@
 // Computes the output of each layer of a convolutional network, and the gradients with respect to inputs and weights.
 //
 // Images in the network have the layout [channels][images][side][side]. The patch of a pixel consists of its 3x3
-// neighbors in all channels. The patches of all images are the columns of one matrix, so a convolution is one product.
+// neighbors in all channels. The patches of all images are the columns of one matrix. A convolution is the product of
+// the weights and this matrix.
 #ifndef C_CONV_LAYERS_H
 #define C_CONV_LAYERS_H
 
@@ -34,8 +35,8 @@ void relu_forward(int count, real* y);
 // Replaces dy, the gradient with respect to the output y, by the gradient with respect to the input.
 void relu_backward(int count, const real* y, real* dy);
 
-// pool_forward() computes the mean of each group of 2x2 pixels of x [channels][images][side][side]. It writes channel c
-// of image i to y + c * channel_stride + i * image_stride, so that y can have the layout that the next layer expects.
+// pool_forward() computes the mean of each square of 2x2 pixels of x [channels][images][side][side]. It writes channel
+// c of image i to y + c * channel_stride + i * image_stride, so that y can have the layout that the next layer expects.
 // pool_backward() computes dx, in the shape of x, from dy, in the layout of y.
 typedef struct {
   int channels, side;

@@ -33,8 +33,8 @@ static const Conv kConv1 = {1, kChannels1, kSide};
 static const Conv kConv2 = {kChannels1, kChannels2, kSide};
 static const Conv kConv3 = {kChannels2, kChannels3, kSide / 2};
 
-// pool2() is followed by a convolution, so its output has the layout [channels][images][side][side]. kPool3 is followed
-// by the linear layer, so its output has all features of an image in one row.
+// The output of pool2() is the input of a convolution, so it has the layout [channels][images][side][side]. The output
+// of kPool3 is the input of the linear layer, so each of its rows has all features of one image.
 static Pool pool2(int images) {
   const Pool pool = {kChannels2, kSide, images * kPixels / 4, kPixels / 4};
   return pool;

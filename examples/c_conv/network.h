@@ -32,7 +32,7 @@ extern const NetworkTensor network_tensors[kTensors];
 int network_tensor_size(const NetworkTensor* tensor);
 
 typedef struct {
-  int images;      // largest number of images in a pass; called n below
+  int images;      // largest number of images in a forward pass; called n below
   real* params;    // [kValues]
   real* grads;     // [kValues]
   real* columns1;  // columns1 to columns3: input patches of the three convolutions; see conv_forward()
@@ -52,7 +52,7 @@ typedef struct {
   real* d_scores;
 } Network;
 
-// Allocates a network for passes of at most `images` images. Its parameters are zeros.
+// Allocates a network for forward passes of at most `images` images. Its parameters are zeros.
 void network_create(Network* net, int images);
 void network_free(Network* net);
 

@@ -21,9 +21,11 @@ typedef struct {
   const char* csv_path;
   double target_loss;
   Evaluation last;
-  Evaluation at_target;  // first evaluation with a loss of at most target_loss; its step is -1 if there is none
+  Evaluation at_target;  // first evaluation with a loss of at most target_loss; if there is none, at_target.step is -1
 } Report;
 
+// report_begin() prints the head of the table, and report_evaluation() prints the row of an evaluation. If csv_path is
+// not NULL, both also write to the CSV file.
 void report_begin(Report* report, const char* csv_path, double target_loss);
 void report_evaluation(Report* report, const Evaluation* evaluation);
 

@@ -21,8 +21,8 @@ typedef struct {
 void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Options* options);
 void with_shampoo_free(WithShampoo* shampoo);
 
-// Makes one step: reads the gradients of the network and updates its parameters. Returns 1. If the training has
-// diverged, prints the library's message, changes nothing and returns 0.
+// Makes one step: reads the gradients of the network and updates its parameters. Returns 1 if the step succeeds. If the
+// training has diverged, prints the library's message, changes nothing and returns 0.
 int with_shampoo_step(WithShampoo* shampoo);
 
 // Changes the learning rate from the next step on.

@@ -18,9 +18,11 @@ static void check_version(const shampoo_api* api, const char* path) {
   const int fits =
       major == SHAMPOO_VERSION_MAJOR && (major == 0 ? minor == SHAMPOO_VERSION_MINOR : minor >= SHAMPOO_VERSION_MINOR);
   if (!fits) {
-    fail("%s is libshampoo %d.%d.%d; this program was compiled with the header of %d.%d.%d. Use a library of %d.%d",
-         path, major, minor, found % 100, SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR, SHAMPOO_VERSION_PATCH,
-         SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR);
+    fail(
+        "%s is libshampoo %d.%d.%d; this program was compiled with the header of version %d.%d.%d. Use a library of "
+        "version %d.%d",
+        path, major, minor, found % 100, SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR, SHAMPOO_VERSION_PATCH,
+        SHAMPOO_VERSION_MAJOR, SHAMPOO_VERSION_MINOR);
   }
 }
 

@@ -13,7 +13,7 @@
 extern const char library_soname[];
 
 // Loads a library and returns the table of its functions. Ends the program with a message if the file is missing, is
-// not libshampoo, or has a version that this program was not compiled for. The library stays loaded.
+// not libshampoo, or has a version that does not guarantee the API of the header. The library stays loaded.
 const shampoo_api* library_open(const char* path);
 
 // Ends the program with a message if the status is an error. The message begins with `what`, the name of the operation.

@@ -109,7 +109,7 @@ void checkpoint_save(const char* folder, const Trainer* trainer, const Network* 
   char saving[kPath], path[kPath], name[kName];
   make_folder(folder);
   join_path(saving, folder, "saving");
-  remove_folder(saving);  // exists if the program was killed during a save
+  remove_folder(saving);  // the folder exists if the program was killed during a save
   make_folder(saving);
 
   join_path(path, saving, "trainer.bin");
@@ -154,7 +154,7 @@ void checkpoint_load(const char* folder, int step, Trainer* trainer, Network* ne
   }
   *trainer = saved;
   trainer->rejected_in_a_row = 0;  // the user may have fixed the cause of the rejections
-  // Sets the hyper-parameters that the checkpoint has, because shampoo_load() warns about different values.
+  // Set lr and gradient_scale to their values in the checkpoint, because shampoo_load() warns about different values.
   with_shampoo_prepare(shampoo, trainer_share(trainer), trainer->loss_scale);
   check(shampoo_load(&shampoo->optimizer, 1, NULL, checkpoint, NULL), "load");
 }

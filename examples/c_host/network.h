@@ -35,7 +35,7 @@ typedef struct {
 extern const Tensor tensors[kTensors];
 
 typedef struct {
-  int rows;                   // largest number of images in a pass
+  int rows;                   // largest number of images in a forward pass
   float* params;              // [kValues]
   half* grads;                // [kValues], gradient of the loss times the loss scale
   float* wide;                // float32 gradient of one parameter, before it is rounded to binary16
@@ -43,8 +43,8 @@ typedef struct {
   float* gradients[kLayers];  // gradients with respect to `outputs`, in the same shapes
 } Network;
 
-// Creates a network for passes of at most `rows` images. Biases are 0. Weights are drawn uniformly from [-b, b], with
-// b = sqrt(6 / (inputs + outputs of the layer)) (Glorot and Bengio, 2010).
+// Creates a network for forward passes of at most `rows` images. Biases are 0. Weights are drawn uniformly from
+// [-b, b], with b = sqrt(6 / (inputs + outputs of the layer)) (Glorot and Bengio, 2010).
 void network_create(Network* net, int rows, uint64_t* random_state);
 void network_free(Network* net);
 

@@ -40,7 +40,7 @@ void options_parse(Options* options, int argc, char** argv) {
                      "seed of the initial weights and of the order of the images"),
       option_text("--data", "FILE", &options->data, "the images"),
       option_integer("--broken-from", &options->broken_from, 0, INT_MAX,
-                     "gradients get a NaN from this batch on, to simulate a fault in a layer; if 0, none does"),
+                     "simulates a fault in a layer: the gradient has a NaN from batch N on; 0: never"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, NULL);
   settings_put_first(&options->settings, "lr", 0.03);

@@ -11,9 +11,9 @@ typedef struct {
   int epochs;
   int batch;
   int warmup;       // steps in which the learning rate grows
-  int loss_scale;   // initial value
+  int loss_scale;   // initial loss scale
   int give_up;      // the program exits with an error after this number of rejected batches in a row
-  int broken_from;  // gradients get a NaN from this batch on, counted from 1; if 0, none does
+  int broken_from;  // from this batch on, the gradient has a NaN; counted from 1; 0: no gradient has a NaN
   int blas_threads;
   int log;               // messages of the library up to this level are printed
   int checkpoint_every;  // steps between checkpoints

@@ -44,6 +44,7 @@ void report_end(const Trainer* trainer, const Network* net, const WithShampoo* s
          with_shampoo_stat(shampoo, "root_retried"), with_shampoo_stat(shampoo, "root_reused"));
   printf("time        gradients %.2f s, optimizer %.2f s (%.0f %%)\n", gradient, update,
          100 * update / (gradient + update + 1e-9));
+  // report_head() prints this line, too. Equal lines show that libshampoo did not change the threads of this BLAS.
   printf("blas        the program's own, threads: %d\n", openblas_get_num_threads());
   printf("parameters  %016llx\n", (unsigned long long)hash);
 }

@@ -7,8 +7,8 @@
 
 #include "hash.h"
 
-// After this number of steps without a rejection, the loss scale is doubled, so that small gradients do not underflow
-// in binary16.
+// After this number of consecutive successful steps, trainer_made() doubles the loss scale, so that small gradients do
+// not underflow in binary16.
 enum { kGoodSteps = 20 };
 
 void trainer_begin(Trainer* trainer, const Options* options, const Digits* digits) {
@@ -18,7 +18,7 @@ void trainer_begin(Trainer* trainer, const Options* options, const Digits* digit
   trainer->epochs = options->epochs;
   trainer->warmup = options->warmup;
   trainer->train_count = digits->train_count;
-  trainer->steps_per_epoch = trainer->train_count / options->batch;  // an incomplete batch is left out
+  trainer->steps_per_epoch = trainer->train_count / options->batch;  // an incomplete last batch is left out
   trainer->loss_scale = options->loss_scale;
   const size_t count = (size_t)digits->train_count;
   trainer->data_hash = hash_bytes(HASH_START, digits->images, count * kDigitPixels * sizeof *digits->images);

@@ -21,8 +21,9 @@ static void print_message(void* user, int32_t level, const char* message) {
 
 void with_shampoo_log(int level) { check(shampoo_set_log(print_message, NULL, level), "log"); }
 
-// Adds the groups kBiases and kLastWeight. The config of each group is a copy of `config` with one change. The group
-// kHiddenWeights is not added: it is group 0, which every plan has, and its config is `config`.
+// Adds the groups kBiases and kLastWeight. The config of each of the two groups is a copy of `config` with one
+// change. kHiddenWeights is not added: it is group 0, which every plan has. The config of group 0 is the config with
+// which the plan was created.
 static void add_groups(shampoo_plan* plan, const shampoo_config* config) {
   for (int g = kHiddenWeights + 1; g < kGroups; ++g) {
     shampoo_config* own;
@@ -35,7 +36,7 @@ static void add_groups(shampoo_plan* plan, const shampoo_config* config) {
       check(shampoo_config_set_f64(own, "lr", lr / 2), "lr of the last layer");
     }
     check(shampoo_plan_add_group(plan, own, &number), "group");
-    if (number != g) fail("group %d has number %d", g, (int)number);
+    if (number != g) fail("group %d of the program has number %d in the plan", g, (int)number);
     shampoo_config_destroy(own);
   }
 }
@@ -57,11 +58,11 @@ void with_shampoo_create(WithShampoo* shampoo, const Network* net, const Setting
   check(shampoo_config_create(&config), "config");
   settings_apply(settings, config);
   if (strcmp(shampoo_config_get(config, "on_nonfinite"), "error") != 0) {
-    fail("on_nonfinite must be error: the loss scale is reduced when a step is rejected");
+    fail("on_nonfinite must be \"error\": this program reduces the loss scale only after a rejected step");
   }
 
-  // 2. The plan, from the groups and the shapes of the parameters. The plan predicts the memory. A program that is
-  // short of memory could now make another plan, with a smaller max_preconditioner_dim.
+  // 2. The plan, from the groups and the shapes of the parameters. The plan predicts the memory of the optimizer. A
+  // program that is short of memory could make another plan here, with a smaller max_preconditioner_dim.
   shampoo_plan* plan;
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   check(shampoo_plan_create(&plan, config, &plan_desc), "plan");

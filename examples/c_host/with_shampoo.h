@@ -15,12 +15,13 @@ enum { kHiddenWeights, kBiases, kLastWeight, kGroups };
 
 typedef struct {
   shampoo_optimizer* optimizer;
-  double lr[kGroups];   // largest learning rate of each group; the schedule reduces it
-  int64_t state_bytes;  // predicted by the plan
+  double lr[kGroups];  // largest learning rate of each group
+  // The plan predicts the next two sizes.
+  int64_t state_bytes;
   int64_t workspace_bytes;
 } WithShampoo;
 
-// From now on, messages of the library up to this level are printed to stderr; see shampoo_set_log().
+// Sets a log callback that prints the library's messages up to `level` to stderr; see shampoo_set_log().
 void with_shampoo_log(int level);
 
 // Creates an optimizer for the parameters of the network, and binds the buffers of parameters and gradients.
@@ -31,8 +32,8 @@ void with_shampoo_free(WithShampoo* shampoo);
 // to 1 / loss_scale.
 void with_shampoo_prepare(WithShampoo* shampoo, double share, double loss_scale);
 
-// Makes one step and returns 1. If the library rejects the step with SHAMPOO_E_NUMERIC, returns 0: nothing has changed,
-// and shampoo_last_error() has the reason. Exits after other errors.
+// Makes one step and returns 1. If the library rejects the step with SHAMPOO_E_NUMERIC, returns 0: the step has changed
+// nothing, and shampoo_last_error() has the reason. Exits after other errors.
 int with_shampoo_step(WithShampoo* shampoo);
 
 // Returns the counter `key` of the optimizer; see shampoo_optimizer_stat().

@@ -28,8 +28,8 @@ static double seconds(void) {
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-// Returns the contents of a file of numbers, each of `size` bytes in the machine's own byte order. *count receives the
-// length of the array. The caller frees the array.
+// Returns an array with the numbers of a file. Each number has `size` bytes, in the machine's own byte order. *count
+// receives how many numbers the array has. The caller frees the array.
 static void* read_numbers(const char* path, size_t size, size_t* count) {
   size_t capacity = 1 << 16, used = 0, got;
   char* bytes = allocate(capacity, 1);

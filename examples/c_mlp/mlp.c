@@ -92,7 +92,7 @@ static void tanh_forward(int n, real* y) {
   for (int i = 0; i < n; ++i) y[i] = tanh(y[i]);
 }
 
-// Uses tanh' = 1 - tanh^2; y is the output of tanh.
+// Multiplies dy by the derivative of tanh, which is 1 - y^2, because y is the output of tanh.
 static void tanh_backward(int n, const real* y, real* dy) {
   for (int i = 0; i < n; ++i) dy[i] *= 1 - y[i] * y[i];
 }

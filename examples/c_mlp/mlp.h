@@ -1,7 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A small network, 64-128-64-10 with tanh between the layers. Computes the mean cross entropy and its gradient.
+// A small network: 64 inputs, two hidden layers with 128 and 64 outputs, and a last layer with the scores of 10
+// classes. tanh is applied to the outputs of hidden layers. The functions below compute the mean cross entropy of
+// images, and its gradient with respect to the parameters.
 //
 // One flat buffer contains all parameters, and another contains all gradients. Both have the order W1 b1 W2 b2 W3 b3:
 //   W1 [128][64]   b1 [128]   W2 [64][128]   b2 [64]   W3 [10][64]   b3 [10]
@@ -32,18 +34,18 @@ typedef struct {
 extern const MlpTensor mlp_tensors[kTensors];
 
 typedef struct {
-  int rows;       // largest number of images in a pass
+  int rows;       // largest number of images in a forward pass
   real* params;   // [kValues]
   real* grads;    // [kValues]
-  real* hidden1;  // [rows][128], outputs of the layers, kept for the backward pass
-  real* hidden2;  // [rows][64]
+  real* hidden1;  // [rows][128], outputs of the first layer, which the backward pass reads
+  real* hidden2;  // [rows][64], outputs of the second layer
   real* scores;   // [rows][10]; softmax replaces them by probabilities
   real* d1;       // d1, d2 and d3: the gradients with respect to hidden1, hidden2 and scores, in the same shapes
   real* d2;
   real* d3;
 } Mlp;
 
-// Allocates a network for passes of at most `rows` images. Its parameters are zeros.
+// Allocates a network for forward passes of at most `rows` images. Its parameters are zeros.
 void mlp_create(Mlp* net, int rows);
 void mlp_free(Mlp* net);
 

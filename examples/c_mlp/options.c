@@ -38,7 +38,8 @@ void options_parse(Options* options, int argc, char** argv) {
       option_text("--csv", "FILE", &options->csv,
                   "receives the curves, which ../plot.py draws; if \"\", no file is written"),
       // check_reference.py uses the options below.
-      option_text("--init", "FILE", &options->init, "initial weights: 17226 float64, W1 b1 W2 b2 W3 b3, row-major"),
+      option_text("--init", "FILE", &options->init,
+                  "initial parameters: 17226 float64 numbers, in the order W1 b1 W2 b2 W3 b3; matrices are row-major"),
       option_text("--batches", "FILE", &options->batches,
                   "int32 indices of training images for one epoch, in the order of use; each step uses the next "
                   "--batch of them"),

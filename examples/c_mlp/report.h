@@ -5,6 +5,7 @@
 #ifndef C_MLP_REPORT_H
 #define C_MLP_REPORT_H
 
+// The optimizers that a run compares. kContenders is their number.
 enum { kShampoo, kAdamW, kContenders };
 extern const char* const report_names[kContenders];
 
@@ -20,7 +21,8 @@ typedef struct {
 void report_head(void);
 void report_epoch(int epoch, const Curve curves[kContenders]);
 
-// Prints the mean times of a gradient and of an update, for each optimizer.
+// Prints the mean times of a gradient and of an update, for each optimizer. steps: the number of steps of each
+// optimizer.
 void report_times(int steps, const Curve curves[kContenders]);
 
 // Writes a CSV file with a row for the start and a row for each epoch.

@@ -9,8 +9,8 @@
 #include "disk.h"
 #include "status.h"
 
-// Each epoch has its own file, so that the parameters of the previous epoch are kept. If the program is killed before
-// the new state is saved, the previous state and the previous parameters are still a complete checkpoint.
+// The parameters of each epoch are in a separate file, so that those of the previous epoch are kept. If the program is
+// killed before the new state is saved, the previous state and the previous parameters are still a complete checkpoint.
 enum { kName = 32 };
 static void name_params(char name[kName], int epoch) { snprintf(name, kName, "parameters-%d.bin", epoch); }
 

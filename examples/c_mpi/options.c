@@ -15,10 +15,10 @@ static const char* const kShards[] = {"none", "local", "gather", NULL};
 void options_parse(Options* options, int argc, char** argv, const Option* more) {
   *options = (Options){.epochs = 25, .batch = 64, .seed = 1, .data = "../c_mlp/data/digits.bin"};
   const Option table[] = {
-      option_choice(
-          "--shards", &options->shards, kShards,
-          "none: each rank holds all parameters; local and gather: each rank holds a chunk of every parameter; local: "
-          "each chunk is a separate tensor; gather: blocks are gathered"),
+      option_choice("--shards", &options->shards, kShards,
+                    "none: each rank holds all parameters; local: each rank holds a chunk of every parameter, and each "
+                    "chunk is a separate tensor; gather: chunks as with local, but each block is gathered at its "
+                    "owner"),
       option_flag("--fsdp", &options->shards, 1, "the same as --shards local"),
       option_integer("--epochs", &options->epochs, 1, INT_MAX, "passes over the training images"),
       option_integer("--batch", &options->batch, 1, INT_MAX, "images per step, on all ranks together"),
@@ -29,9 +29,9 @@ void options_parse(Options* options, int argc, char** argv, const Option* more) 
                   "saves the parameters and the state of the optimizer in DIR after every epoch"),
       option_flag("--resume", &options->resume, 1,
                   "continues from the checkpoint in DIR; --shards and the number of ranks may differ from those of the "
-                  "saved run, unless one of the two runs uses --shards local"),
+                  "run that saved it, unless this run or that run uses --shards local"),
       option_integer("--stop-after", &options->stop_after, 0, INT_MAX,
-                     "ends the run after epoch N; a run with --resume can continue it; if 0, runs all epochs"),
+                     "ends the run after epoch N; a run with --resume can continue it; 0: runs all epochs"),
       option_text("--data", "FILE", &options->data, "file with the images"),
       {0}};
   command_line_parse(argc, argv, kAbout, table, more);

@@ -10,7 +10,8 @@
 typedef struct {
   int epochs;
   int batch;   // images per step, on all ranks together
-  int shards;  // 0: each rank holds all parameters; 1 (local) and 2 (gather): a chunk of every parameter
+  int shards;  // 0: each rank holds all parameters; otherwise, each rank holds a chunk of every parameter:
+               // 1 with shard_mode=local, 2 with shard_mode=gather
   int seed;
   const char* data;        // file with the images
   const char* checkpoint;  // folder of the checkpoints; NULL: the run saves none

@@ -14,7 +14,7 @@
 typedef struct {
   int rank;         // in [0, world)
   int world;        // number of ranks
-  const char* how;  // "MPI" or "NCCL", for the report
+  const char* how;  // "MPI" or "NCCL", which report_head() prints
   void* comm;       // points to an MPI_Comm or an NcclRank
 } Ranks;
 

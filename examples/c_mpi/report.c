@@ -7,8 +7,9 @@
 
 #include "check.h"
 
-// Prints the names of the parameters whose blocks divide the whole parameter (of_shard 0) or only the shard of this
-// rank (of_shard 1). Prints nothing if there are no such parameters.
+// Prints `what` and the names of some parameters. With of_shard 0, these are the parameters that the library divides
+// into blocks as a whole. With of_shard 1, they are the parameters of which the library divides only this rank's chunk
+// into blocks. Prints nothing if there are no such parameters.
 static void report_params(const WithShampoo* shampoo, int of_shard, const char* what) {
   int named = 0;
   for (int t = 0; t < kTensors; ++t) {

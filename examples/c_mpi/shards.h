@@ -20,7 +20,8 @@ typedef struct {
 void shards_create(Shards* shards, const Ranks* ranks);
 void shards_free(Shards* shards);
 
-// Copy this rank's chunks of the parameters or gradients of the network to shards->params or shards->grads.
+// shards_take_params() copies this rank's chunks of the network's parameters to shards->params. shards_take_grads()
+// copies this rank's chunks of the network's gradients to shards->grads.
 void shards_take_params(Shards* shards, const Ranks* ranks, const Mlp* net);
 void shards_take_grads(Shards* shards, const Ranks* ranks, const Mlp* net);
 

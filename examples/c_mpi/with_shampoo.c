@@ -23,8 +23,8 @@ static void add_param(shampoo_plan* plan, int t, const Ranks* ranks, const Shard
 }
 
 static void measure(WithShampoo* shampoo, const shampoo_plan* plan, const shampoo_plan_desc* plan_desc) {
-  // If "shard_mode" is gather, shampoo_plan_bytes() expects the shard rank, because there is only one replica.
-  // Otherwise it expects the replica rank.
+  // The argument `rank` of shampoo_plan_bytes() is the replica rank or, with "shard_mode=gather", replica rank *
+  // shard_world + shard rank. With "shard_mode=gather", the replica rank is 0 here.
   const int rank = shampoo->gathers ? plan_desc->shard_rank : plan_desc->replica_rank;
   int64_t count;
   check(shampoo_plan_bytes(plan, rank, "state", &shampoo->state_bytes), "plan");

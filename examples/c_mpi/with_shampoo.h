@@ -19,8 +19,8 @@ typedef struct {
   int64_t state_bytes;     // memory of the state on this rank
   int64_t sent_bytes;      // bytes of gradients, parameters or updates that this rank sends per step
   int64_t blocks;          // number of blocks whose state this rank keeps
-  int of_shard[kTensors];  // shampoo_block_info.of_shard of the blocks of each parameter; -1: this rank has none
-  int gathers;             // 1: the ranks hold chunks, and "shard_mode" is gather
+  int of_shard[kTensors];  // shampoo_block_info.of_shard of the blocks of each parameter; -1: no block in the plan
+  int gathers;             // 1: the ranks hold chunks, with shard_mode=gather
 } WithShampoo;
 
 // Creates an optimizer on every rank. If shards is NULL, each rank holds all parameters in net, and the blocks are

@@ -3,8 +3,8 @@
 //
 // Trains the network of cuda_mlp on several GPUs, with one thread per GPU. Each GPU holds all parameters (data
 // parallel, DDP) or a chunk of each parameter (fully sharded, FSDP). With chunks, there may be several copies of the
-// parameters (hybrid, HSDP). The program creates an NCCL communicator, passes it to libshampoo, uses it to
-// sum the gradients, and destroys it. The program also runs with one GPU.
+// parameters (hybrid, HSDP). The program creates an NCCL communicator, passes it to libshampoo, uses it to sum the
+// gradients, and destroys it. The program also runs with one GPU.
 #define _POSIX_C_SOURCE 200112L  // pthread_barrier_t
 #include <math.h>
 #include <nccl.h>
@@ -271,7 +271,7 @@ int main(int argc, char** argv) {
   if (options.batch < world) fail("--batch %d: there are %d ranks", options.batch, world);
 
   const int version = (int)shampoo_version();
-  printf("libshampoo %d.%d.%d, float32, ranks of NCCL, each on a GPU: %d\n", version / 10000, version / 100 % 100,
+  printf("libshampoo %d.%d.%d, float32, NCCL ranks, one on each GPU: %d\n", version / 10000, version / 100 % 100,
          version % 100, world);
   if (shards > 1)
     printf("copies      %d of the parameters, in chunks; GPUs per copy: %d%s\n", world / shards, shards,

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Trains the network of examples/c_mlp on handwritten digits over NCCL, with one thread per rank. The program creates
-// and destroys the communicator. ../c_mpi/trainer.c contains the training.
+// and destroys the communicators. The training is in ../c_mpi/trainer.c.
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,7 +33,7 @@ int main(int argc, char** argv) {
   int count = 4, host_memory = 0, same = 1;
   const Option more[] = {option_integer("--ranks", &count, 1, 1024, "number of ranks; each rank is a thread"),
                          option_flag("--host-memory", &host_memory, 1,
-                                     "declares that NCCL takes host memory; only for the stand-in of the tests"),
+                                     "NCCL takes host memory; only for the stand-in of libshampoo's tests"),
                          {0}};
   options_parse(&options, argc, argv, more);
 

@@ -25,7 +25,7 @@ void ranks_gather(const Ranks* ranks, const void* own, void* all, int bytes) {
 
 void ranks_ops(const Ranks* ranks, shampoo_comm_ops* ops) {
   check_nccl(shampoo_nccl_ops(of(ranks)->comm, ops), "shampoo_nccl_ops");
-  // shampoo_nccl_ops() has set device_type to SHAMPOO_CUDA, because NVIDIA's NCCL takes device memory. The stand-in of
-  // libshampoo's tests takes host memory.
+  // shampoo_nccl_ops() has set device_type to SHAMPOO_CUDA, because NVIDIA's NCCL takes device memory. The stand-in for
+  // NCCL in libshampoo's tests takes host memory.
   if (of(ranks)->host_memory) ops->device_type = SHAMPOO_CPU;
 }

@@ -33,7 +33,7 @@ void adamw_free(AdamW* adamw) {
 
 static void move(const AdamW* adamw, double lr, double weight_decay, int64_t count, real* restrict params,
                  const real* restrict grads, real* restrict first, real* restrict second) {
-  // Bias correction: both averages start at 0.
+  // Bias correction, because the moving averages `first` and `second` start at 0.
   const double correction1 = 1 - pow(adamw->beta1, adamw->step), correction2 = 1 - pow(adamw->beta2, adamw->step);
   const real beta1 = (real)adamw->beta1, beta2 = (real)adamw->beta2, epsilon = (real)adamw->epsilon;
   const real step_size = (real)(lr / correction1), root_scale = (real)(1 / sqrt(correction2));

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // AdamW, the baseline: Adam with decoupled weight decay (Loshchilov and Hutter, arXiv 1711.05101). A step is one pass
-// over parameters, gradients and both moments, in vector instructions and on all threads.
+// over parameters, gradients and both moments. It uses vector instructions and all threads of the pool.
 #ifndef C_TRANSFORMER_ADAMW_H
 #define C_TRANSFORMER_ADAMW_H
 
@@ -14,8 +14,8 @@ typedef struct {
   const Model* model;
   Pool* pool;
   int step;
-  real* first;   // [values], first moment: moving average of the gradient
-  real* second;  // [values], second moment: moving average of the squared gradient
+  real* first;   // first moment, model->values elements: moving average of the gradient
+  real* second;  // second moment, model->values elements: moving average of the squared gradient
 } AdamW;
 
 // Uses beta1 0.9, beta2 0.95 and epsilon 1e-8. Matrices have weight decay; gains and biases have none.

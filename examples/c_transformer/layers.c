@@ -23,9 +23,9 @@ void norm_forward(int n, int width, const real* x, const real* gain, const real*
   }
 }
 
-// Adds scale * (e - e_mean - h * eh_mean) to d_x, where h is (x - mean) * scale and e is gain * d_y. For each
-// row of x, stats contains mean and scale (1 / deviation). e_mean and eh_mean are the means of e and e * h over the
-// row.
+// Adds scale * (e - e_mean - h * eh_mean) to d_x, where h is (x - mean) * scale and e is gain * d_y. For each row of x,
+// stats contains the mean and `scale`, the inverse of the standard deviation. e_mean and eh_mean are the means of e and
+// e * h over the row.
 void norm_backward(int n, int width, const real* x, const real* gain, const real* stats, const real* d_y, real* d_gain,
                    real* d_bias, real* d_x) {
   for (int r = 0; r < n; ++r, x += width, d_y += width, d_x += width) {
@@ -68,8 +68,8 @@ void gelu_backward(size_t count, const real* x, real* d) {
   }
 }
 
-// The gradient of a row's loss with respect to a score is probability - is_target. is_target is 1 for the target,
-// otherwise 0.
+// The gradient of a row's loss with respect to a score is probability - is_target. is_target is 1 for the score of the
+// target, and 0 for all other scores.
 double cross_entropy(int n, int vocab, real* scores, const uint8_t* targets, real scale) {
   double loss = 0;
   for (int r = 0; r < n; ++r, scores += vocab) {

@@ -18,7 +18,8 @@ static const char* const kNames[kOptimizers] = {"AdamW", "Shampoo", "SOAP", "KL-
 static const double kSearchedRates[] = {0.0005, 0.001, 0.002, 0.004, 0.008};
 enum { kRates = sizeof kSearchedRates / sizeof kSearchedRates[0] };
 
-// Exits with an error if the file cannot be written. Called before the training, so that no training is wasted.
+// Exits with an error if the file cannot be written. main() calls this function before the training, so that a run does
+// not fail at its end.
 static void check_writable(const char* path) {
   if (path[0] != '\0') close_file(open_file(path, "a"), path);
 }

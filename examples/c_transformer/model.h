@@ -21,13 +21,14 @@
 
 enum { kMaxLayers = 64, kTensorsPerLayer = 8, kMaxTensors = 5 + kMaxLayers * kTensorsPerLayer };
 
+// The use of a parameter in this model. The roles of libshampoo, such as SHAMPOO_HEAD, are unrelated.
 typedef enum {
   kTokenEmbedding,
   kPositionEmbedding,
   kFinalGain,
   kFinalBias,
   kOutput,
-  kNorm1Gain,  // this role and all that follow occur once in each layer
+  kNorm1Gain,  // kNorm1Gain and all later roles occur once in each layer
   kNorm1Bias,
   kQkv,
   kProject,
@@ -43,8 +44,8 @@ typedef struct {
   int stacked;  // 1: the first dim stacks separate matrices (query, key and value)
   int ndim;
   int shape[3];
-  size_t offset;  // index of the first value in the flat buffers
-  size_t count;   // number of values
+  size_t offset;  // index of the parameter's first value in the flat buffers
+  size_t count;   // number of values of the parameter
 } Tensor;
 
 typedef struct {
@@ -64,9 +65,9 @@ void model_create(Model* model, int vocab, int context, int width, int heads, in
 // Returns the index of a parameter in model->tensors. layer is ignored for roles that occur only once.
 int model_tensor(const Model* model, Role role, int layer);
 
-// Draws initial values. Gains are 1, and biases are 0. All other values are uniform around 0. Their standard deviation
-// is 0.02 for embeddings and output, and 1 / sqrt(columns) for qkv and up. For project and down, it is
-// 1 / sqrt(2 * layers * columns), because the residual stream sums the outputs of these 2 * layers matrices.
+// Draws initial values. Gains are 1, and biases are 0. All other values are uniformly distributed around 0. Their
+// standard deviation is 0.02 for embeddings and output, and 1 / sqrt(columns) for qkv and up. For project and down, it
+// is 1 / sqrt(2 * layers * columns), because the residual stream sums the outputs of these 2 * layers matrices.
 void model_init(const Model* model, real* params, uint64_t* random_state);
 
 #endif

@@ -48,7 +48,7 @@ void memory_free(Memory* memory, const Model* model) {
   for (size_t i = 0; i < sizeof buffers / sizeof buffers[0]; ++i) free(buffers[i]);
 }
 
-// Return the address of the values of a parameter, or of its gradient.
+// param() returns the address of the values of a parameter. grad() returns the address of its gradient.
 static const real* param(const Model* model, const real* params, Role role, int layer) {
   return params + model->tensors[model_tensor(model, role, layer)].offset;
 }
@@ -87,7 +87,8 @@ static void forward(const Model* model, const real* p, Memory* memory, int seque
   linear_forward(n, w, model->vocab, memory->norm, param(model, p, kOutput, 0), 0, memory->scores);
 }
 
-// Adds the gradient of the parameters to g. memory->scores must contain the gradient with respect to the scores.
+// Adds the gradient of the loss with respect to the parameters to g. memory->scores must contain the gradient with
+// respect to the scores.
 static void backward(const Model* model, const real* p, Memory* memory, int sequences, const uint8_t* const* texts,
                      real* g) {
   const int context = model->context, n = sequences * context, w = model->width;

@@ -20,7 +20,8 @@ void multiply(Form a_form, Form b_form, int m, int n, int k, real alpha, const r
               int b_stride, real beta, real* c, int c_stride);
 
 // Makes each product run on the thread that calls multiply, because this program runs whole sequences in parallel.
-// threads: how many threads will call multiply. If threads is above 1 and the BLAS is serial, exits with an error.
+// threads: the number of threads that will call multiply. If it is above 1 and the BLAS is a serial build, which only
+// one thread at a time may call, exits with an error.
 void multiply_on_calling_threads(int threads);
 
 // Number of partial sums in sum() and dot(). Compilers compute partial sums with vector instructions. Compilers are not

@@ -38,8 +38,10 @@ void options_parse(Options* options, int argc, char** argv) {
                   "trains with all optimizers, from the same weights and on the same batches"),
       option_flag("--compare-frequencies", &options->what, kCompareFrequencies,
                   "trains with AdamW, and with Shampoo with precondition_frequency 1, 10 and 50"),
-      option_flag("--search", &options->what, kSearch,
-                  "trains with five learning rates, from the same weights and on the same batches"),
+      option_flag(
+          "--search", &options->what, kSearch,
+          "trains with the optimizer of --optimizer at five learning rates, from the same weights and on the same "
+          "batches"),
       option_integer("--steps", &options->steps, 1, kLargest, "steps of the training"),
       option_integer("--warmup", &options->warmup, 0, kLargest,
                      "steps in which the learning rate rises; in later steps it falls to 0 along half a cosine"),
@@ -58,7 +60,7 @@ void options_parse(Options* options, int argc, char** argv) {
       option_number("--weight-decay", &options->weight_decay,
                     "decoupled weight decay of all optimizers, for matrices only"),
       option_integer("--seed", &options->seed, 0, kLargest, "seed of the initial weights and of the batches"),
-      option_integer("--threads", &options->threads, 0, kLargest, "threads; 0: as many as are useful"),
+      option_integer("--threads", &options->threads, 0, kLargest, "threads; 0: one for each processor"),
       settings_option(&options->settings),
       option_text("--csv", "FILE", &options->csv,
                   "receives the curves, which ../plot.py draws; if \"\", no file is written"),

@@ -19,10 +19,10 @@ typedef struct {
   int steps, warmup, every;
   int batch;  // sequences in a step
   int context, width, heads, layers;
-  double lr[kOptimizers];  // largest learning rate of each optimizer
+  double lr[kOptimizers];  // for each optimizer, the learning rate at the end of the warmup
   double weight_decay;
   int seed, threads;
-  const char* csv;  // file for the curves; if "", no file is written
+  const char* csv;  // file for the losses; if "", no file is written
   Settings settings;
 } Options;
 

@@ -19,7 +19,7 @@ static int compare_doubles(const void* a, const void* b) {
   return (x > y) - (x < y);
 }
 
-// Returns the median time of steps [first, end). If `whole` is 0, only the time of the optimizer's update counts.
+// Returns the median time of steps [first, end). If `whole` is 0, the time of the gradient is left out.
 static double median_seconds(const Contender* contender, int first, int end, int whole) {
   const int count = end - first;
   double* sorted = allocate((size_t)count, sizeof(double));

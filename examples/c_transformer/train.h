@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
   char name[48];
   int optimizer;  // a constant of options.h, such as kAdamw
-  int frequency;  // precondition_frequency, or 0 to use the value of the settings
+  int frequency;  // precondition_frequency; 0: the value in options->settings, or else the default
   double lr;      // largest learning rate
   real* params;   // [model->values]
   AdamW adamw;

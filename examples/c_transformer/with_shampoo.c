@@ -44,7 +44,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, r
   check(shampoo_config_clone(&vectors, config), "config");
   check(shampoo_config_set_f64(vectors, "weight_decay", 0), "weight_decay");
 
-  // 2. The shapes of the parameters, in the order of the model's table.
+  // 2. The plan, from the shapes of the parameters, in the order of the model's table.
   shampoo_plan* plan;
   shampoo_plan_desc plan_desc = SHAMPOO_PLAN_DESC_INIT;
   plan_desc.threads = pool_threads(pool);
@@ -65,7 +65,7 @@ void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, r
   optimizer_desc.executor = &executor;
   check(shampoo_optimizer_create(&shampoo->optimizer, plan, &optimizer_desc), "optimizer");
 
-  // 4. The buffers of parameters and gradients. They never move, so they are bound once.
+  // 4. The buffers of parameters and gradients. Their addresses never change, so the buffers are bound only once.
   shampoo_buffers* buffers = allocate((size_t)model->tensor_count, sizeof *buffers);
   for (int t = 0; t < model->tensor_count; ++t) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;

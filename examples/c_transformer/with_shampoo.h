@@ -17,10 +17,10 @@ typedef struct {
   int64_t blocks;       // number of blocks
 } WithShampoo;
 
-// Creates an optimizer for the parameters of the model, and binds it to params and grads, which have model->values
-// elements each. Steps run on the threads of the pool. If `preset` is not NULL, its defaults apply to keys that are not
-// in the settings. If `frequency` is above 0, it replaces the precondition_frequency of the settings. `lr` is the
-// largest learning rate of the schedule.
+// Creates an optimizer for the parameters of the model, and binds the buffers params and grads, which have
+// model->values elements each. Steps run on the threads of the pool. If `preset` is not NULL, its defaults apply to
+// keys that are not in the settings. If `frequency` is above 0, it replaces the precondition_frequency of the settings.
+// `lr` is the largest learning rate of the schedule.
 void with_shampoo_create(WithShampoo* shampoo, const Model* model, Pool* pool, real* params, const real* grads,
                          const char* preset, const Settings* settings, int frequency, double lr);
 void with_shampoo_free(WithShampoo* shampoo);

@@ -21,7 +21,7 @@ typedef struct {
 void settings_add(Settings* settings, const char* text);
 // Inserts a setting before all others, so that the others take precedence.
 void settings_put_first(Settings* settings, const char* key, double value);
-// Returns the option --set KEY=VALUE, which appends to the settings.
+// Returns the command-line option --set KEY=VALUE, which appends a setting.
 Option settings_option(Settings* settings);
 void settings_free(Settings* settings);
 

@@ -109,7 +109,7 @@ void gpt2_run(const Options* options) {
   printf("model       shapes of GPT-2 with %d layers: %d tensors, %.1f million parameters\n", options->layers,
          model.count, 1e-6 * (double)model.values);
   printf("gradients   random numbers\n");
-  printf("steps       %d, after %d that are not timed; precondition_frequency %s\n", options->steps, kWarmUp,
+  printf("steps       %d, after %d whose times are not reported; precondition_frequency %s\n", options->steps, kWarmUp,
          shampoo.frequency);
   printf("state       Shampoo %.0f MiB, AdamW %.0f MiB\n", (double)shampoo.state_bytes / 1048576,
          2.0 * (double)model.values * sizeof(float) / 1048576);

@@ -15,7 +15,7 @@ __global__ void Random(int64_t count, float* values, float scale, uint64_t seed)
   z ^= z >> 31;
   float sum = 0;
   for (int part = 0; part < 4; ++part) sum += static_cast<float>(z >> (16 * part) & 0xffff) / 65536.0f - 0.5f;
-  values[i] = sum * scale * 1.7320508f;  // the variance of the sum is 4 / 12
+  values[i] = sum * scale * 1.7320508f;  // sqrt(3), because the variance of the sum is 4 / 12
 }
 
 }  // namespace

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-// Fills values [count] with random numbers of mean 0 and standard deviation `scale`, nearly normally distributed.
+// Fills values [count] with nearly normally distributed random numbers of mean 0 and standard deviation `scale`.
 void random_values(int64_t count, float* values, float scale, uint64_t seed, cudaStream_t stream);
 
 #ifdef __cplusplus

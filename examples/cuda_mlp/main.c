@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Trains the network of examples/c_mlp on a GPU. With --gpt2, measures the time of a step on the parameters of a large
-// model instead.
+// Trains the network of examples/c_mlp on a GPU. With --gpt2, measures the time of a step on parameters with the shapes
+// of GPT-2 instead.
 #include <shampoo/shampoo.h>
 #include <stdio.h>
 
@@ -14,7 +14,7 @@
 const char program_name[] = "train_digits_cuda";
 
 static const char kAbout[] =
-    "Trains a 64-128-64-10 network on a GPU to read handwritten digits, twice from the same weights and on the same "
+    "Trains a 64-128-64-10 network on handwritten digits twice on a GPU, from the same weights and on the same "
     "batches:\n"
     "once with Shampoo (with grafting from Adam), and once with AdamW. Prints losses, accuracies and times.\n";
 

@@ -21,7 +21,7 @@ typedef struct {
 } DeviceDigits;
 
 typedef struct {
-  int rows;  // largest number of images in a pass
+  int rows;  // largest number of images in a forward pass
   cudaStream_t stream;
   cublasHandle_t blas;
   float* params;   // [kValues]
@@ -41,14 +41,14 @@ typedef struct {
 void device_digits_create(DeviceDigits* on_device, const Digits* digits, cudaStream_t stream);
 void device_digits_free(DeviceDigits* on_device);
 
-// Allocates a network on the current GPU. A pass has at most `rows` images. Copies the initial parameters from params,
-// which is in host memory.
+// Allocates a network on the current GPU for forward passes of at most `rows` images. Copies the initial parameters
+// from params, which is in host memory.
 void device_mlp_create(DeviceMlp* net, int rows, const float* params, cudaStream_t stream);
 void device_mlp_free(DeviceMlp* net);
 
-// Enqueues a forward and a backward pass over `count` images. net->grads receives the gradient of the loss, which is
-// `scale` times the sum of the cross entropies. The argument `rows` [count], in GPU memory, has the indices of the
-// images.
+// Enqueues a forward and a backward pass over `count` images. The loss is `scale` times the sum of their cross
+// entropies. net->grads receives the gradient of the loss. The argument `rows` [count], in GPU memory, has the indices
+// of the images.
 void device_mlp_gradient(DeviceMlp* net, const DeviceDigits* digits, const int* rows, int count, float scale);
 
 // Returns the mean cross entropy of the images [first, first + count). *correct receives the number of these images

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The two modes of this program. Each of them uses the current GPU.
+// The two modes of the program train_digits_cuda. Each mode uses the current GPU.
 #ifndef CUDA_MLP_RUNS_H
 #define CUDA_MLP_RUNS_H
 

@@ -66,7 +66,8 @@ void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count,
   shampoo_comm_destroy(replicas);  // the optimizer keeps its own references
   shampoo_comm_destroy(shards);
 
-  // 4. The buffers of parameters and gradients, in GPU memory. They never move, so they are bound once.
+  // 4. The buffers of parameters and gradients, in GPU memory. Their addresses never change, so the buffers are bound
+  // only once.
   shampoo_buffers* buffers = allocate((size_t)count, sizeof *buffers);
   for (int t = 0; t < count; ++t) {
     const shampoo_buffers empty = SHAMPOO_BUFFERS_INIT;

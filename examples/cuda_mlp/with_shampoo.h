@@ -39,7 +39,7 @@ typedef struct {
   char frequency[16];   // precondition_frequency, as a string
 } WithShampoo;
 
-// Creates an optimizer for the tensors, and binds it to their params and grads.
+// Creates an optimizer for the tensors, and binds their params and grads to it.
 void with_shampoo_create(WithShampoo* shampoo, const Tensor* tensors, int count, const Settings* settings,
                          const Placement* placement);
 void with_shampoo_free(WithShampoo* shampoo);

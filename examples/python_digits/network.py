@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Computes outputs, cross entropy and gradients of a network 64-128-64-10 with tanh, in NumPy."""
+"""Computes outputs, cross entropy and gradients of a network in NumPy: layers of sizes 64-128-64-10, with tanh."""
 from __future__ import annotations
 
 import numpy as np

@@ -1,8 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 #
-# Replays four suites of recorded cases (see tests/golden/README.md) on 64-bit ARM. The program is built with Debian's
-# cross compiler and runs under qemu-user. tests/full.sh sources this file.
+# Replays four suites of recorded cases (see tests/golden/README.md) on 64-bit ARM. The program shampoo_replay is built
+# with Debian's cross compiler and runs under qemu-user. tests/full.sh sources this file.
 
 arm64_root=$PWD/build/arm64_root
 
@@ -12,8 +12,8 @@ arm64_build() {
     cmake --build build/arm64
 }
 
-# arm64_replay FOLDER OPTIONS...: replays the cases that the options name, and writes the results to
-# build/arm64/out/FOLDER.
+# arm64_replay FOLDER ARGUMENTS...: runs shampoo_replay with ARGUMENTS, which end with the files of the cases. The
+# program writes its results to build/arm64/out/FOLDER.
 arm64_replay() {
   local out=build/arm64/out/$1
   shift

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Checks how the benchmarks choose learning rates and horizons (numbers of training steps), and how they compute times.
 
-These choices are based on tuning runs, and judging runs give the results. Also checks that tuning runs and judging runs
-have different seeds, and are evaluated on different files and images.
+The benchmarks make these choices from tuning runs. Judging runs then give the results. Also checks that tuning runs and
+judging runs have different seeds, and are evaluated on different files and images.
 """
 import math
 import random

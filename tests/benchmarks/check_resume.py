@@ -3,7 +3,7 @@
 """Checks that an interrupted benchmark continues where it stopped. fake_trainer.py replaces the trainers.
 
 A benchmark that is killed repeatedly must repeat only the runs during which it was killed, and must end with the
-results of a benchmark that was not killed. The number of steps to the target must follow from the formula of
+results of a benchmark that was not killed. The number of steps to the target loss must follow from the formula of
 fake_trainer.py.
 """
 import json
@@ -33,7 +33,7 @@ def make_trainers(folder: Path) -> Path:
 
 
 def run(trainers: Path, out: Path, log: Path, texts: list[Path], kill_after: int = 0, *more: str) -> int:
-    """Run the benchmarks and return the exit status. kill_after is FAKE_KILL_AFTER of fake_trainer.py."""
+    """Run the benchmarks with FAKE_KILL_AFTER (see fake_trainer.py) set to kill_after. Return the exit status."""
     environment = {**os.environ, "FAKE_LOG": str(log), "FAKE_KILL_AFTER": str(kill_after)}
     command = [sys.executable, str(ROOT / "benchmarks" / "measure.py"), "--trainers", str(trainers), "--size", "smoke",
                "--out", str(out), *more, "--text", *map(str, texts)]  # fmt: skip
@@ -66,7 +66,7 @@ def check_results(found: dict[str, object]) -> None:
 
 
 def check_store(folder: Path) -> None:
-    """Check that a store drops an incomplete line, and that it finds a run whatever the order of the settings."""
+    """Check that a store drops an incomplete line, and that the order of settings does not matter for finding a run."""
     path = folder / "store" / "runs.jsonl"
     store = Store(path)
     store.add({"a": 1, "b": [2]}, {"loss": 3.0}, 0.5)
@@ -129,7 +129,7 @@ def main() -> None:
         store = folder / "whole" / "smoke" / "runs.jsonl"
         store.write_text(store.read_text(encoding="utf-8").replace('"validation_loss": ', '"validation_loss": 1'))
         assert run(trainers, folder / "whole", folder / "again.log", texts, 0, "--check", "2") == 1
-        print(f"{len(whole)} runs; {kills} kills cost {len(made) - len(whole)} runs")
+        print(f"{len(whole)} runs; after {kills} kills, {len(made) - len(whole)} runs were repeated")
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ QUANTILES = {
 
 
 def near(value: float, expected: float, tolerance: float = 1e-6) -> bool:
-    """Return whether a value is near to another one."""
+    """Return whether a value is close to the expected value."""
     return abs(value - expected) <= tolerance * max(1, abs(expected))
 
 

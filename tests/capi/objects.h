@@ -24,7 +24,7 @@ inline bool Has(const std::string& text, std::initializer_list<const char*> word
   return true;
 }
 
-// Checks that the message of shampoo_last_error() has all these words.
+// Checks that the message of shampoo_last_error() contains all `words`.
 inline void CheckLastError(std::initializer_list<const char*> words) {
   CHECK_MESSAGE(Has(shampoo_last_error(), words), shampoo_last_error());
 }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 // A C++ program that links libshampoo.a. The program is compiled without optimization, so the program and the archive
-// both contain instances of the same templates. Each must use its own instances.
+// both contain instances of the same templates of the C++ standard library. Each must use its own instances.
 #include <shampoo/shampoo.h>
 
 #include <algorithm>

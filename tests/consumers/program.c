@@ -1,6 +1,6 @@
 /* Copyright The libshampoo authors.
  * SPDX-License-Identifier: Apache-2.0
- * A minimal user of the library. The tests build this program in each way in which a build can find the
+ * A minimal program that uses the library. The tests build this program in each way in which a build can find the
  * library, such as pkg-config. If PROGRAM_LOADS is defined, the program is not linked with the library. Instead, the
  * program loads the library from the path in its argument. */
 #include <shampoo/shampoo.h>

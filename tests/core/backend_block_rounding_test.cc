@@ -31,8 +31,8 @@ constexpr int64_t kElements = kRows * kColumns;
 constexpr int64_t kRow = 25;  // elements in a row of the parameter
 
 // A step of one block of a 4 x 25 parameter. The block consists of rows 1 to 3 and columns 1 to 21, counted from 0. One
-// call of RandomBits() returns the random numbers for a group of 8 consecutive elements of the parameter. Most rows of
-// the block begin and end inside a group.
+// call of RandomBits() returns the random numbers for 8 consecutive elements of the parameter. The position of the
+// first of them is a multiple of 8. Most rows of the block neither begin nor end at a multiple of 8.
 struct RoundedStep {
   Settings settings;
   StepProgram program;

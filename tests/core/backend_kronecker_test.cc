@@ -61,7 +61,8 @@ TEST_CASE("factor updates and contractions agree with their definition, element 
       std::vector<double> x = DrawValues(random, d * d);
       Mirror(d, x.data());
       const std::vector<double> out = contract(x, d, MatrixForm::kSymmetric);
-      // The same contraction with NaN below the diagonal of X: only the upper triangle may be read.
+      // With NaN below the diagonal of X, the contraction must give the same result, because kSymmetricUpper says that
+      // only the upper triangle is valid.
       std::vector<double> upper = x;
       for (int64_t i = 0; i < d; ++i) std::fill_n(upper.begin() + i * d, i, std::nan(""));
       const std::vector<double> by_upper = contract(upper, d, MatrixForm::kSymmetricUpper);

@@ -33,8 +33,8 @@ TEST_CASE("LargestMagnitude finds the largest magnitude, infinity or NaN at any 
   CHECK(LargestMagnitude(nullptr, Dtype::kF32, 0) == 0);
 }
 
-// A block of 3 x 4 that starts at element 7 of a buffer. Its rows are 10 elements apart, and all other elements of the
-// buffer are NaN.
+// A 3 x 4 block, in the buffer of the parameter and in that of the gradient. In both buffers, the block starts at
+// element 7, its rows are 10 elements apart, and all elements outside of the block are NaN.
 struct Inspected {
   Param param;
   Block block;
@@ -59,7 +59,8 @@ struct Inspected {
 };
 
 TEST_CASE(
-    "after scaling and coupled weight decay, InspectGradient finds the largest magnitude and the largest slice norms") {
+    "after scaling and coupled weight decay, InspectGradient finds the largest magnitude and the largest squared norms "
+    "of a row and of a column") {
   Inspected inspected;
   inspected.program.gradient_scale = -2;
   inspected.program.coupled_decay = 3;  // a gradient element with the value i becomes 3 - 2 i

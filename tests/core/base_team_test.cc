@@ -17,8 +17,8 @@ namespace {
 // workspace. A thread takes whole items as long as any are left. Then the thread runs tiles, which are parts of items
 // that other threads have taken.
 
-// Returns an executor such as a program may pass to the library. The executor runs the slots one after another on the
-// calling thread, from the last to the first.
+// Returns an executor such as a program may pass to the library. The executor runs its tasks, one for each slot, one
+// after another on the calling thread, from the last to the first.
 HostExecutor SerialExecutor(int threads) {
   const auto run = [](void*, void (*task)(void*, int64_t), void* argument, int64_t count) {
     for (int64_t i = count; i-- > 0;) task(argument, i);
@@ -76,7 +76,7 @@ void CheckOnce(const HostExecutor& host, int threads, int64_t items) {
   CHECK(record.entered == threads);
 }
 
-TEST_CASE("every tile of every item runs once, and a slot runs at most one tile of RunInSlots at a time") {
+TEST_CASE("every tile of every item runs once, and at most one tile of RunInSlots runs in a slot at a time") {
   for (const int threads : {1, 2, 5, 16}) {
     for (const int64_t items : {1, 2, 3, 40}) {
       for (int round = 0; round < 30; ++round) CheckOnce(HostExecutor{}, threads, items);
@@ -84,7 +84,7 @@ TEST_CASE("every tile of every item runs once, and a slot runs at most one tile 
   }
 }
 
-TEST_CASE("the caller's executor may run the slots of a team one after another") {
+TEST_CASE("the caller's executor may run the tasks of a team one after another") {
   for (const int64_t items : {1, 2, 3, 40}) CheckOnce(SerialExecutor(4), 4, items);
 }
 

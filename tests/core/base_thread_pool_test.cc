@@ -97,6 +97,7 @@ TEST_CASE("an executor of the caller gets at most as many tasks as the optimizer
 }
 
 TEST_CASE("a CPU quota is converted to a whole number of processors, rounded up") {
+  // CpusFromQuota returns 0 if there is no quota or the text is invalid.
   CHECK(CpusFromQuota("max 100000\n") == 0);
   CHECK(CpusFromQuota("200000 100000\n") == 2);
   CHECK(CpusFromQuota("150000 100000\n") == 2);

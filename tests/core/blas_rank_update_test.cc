@@ -84,6 +84,7 @@ TEST_CASE("a large rank update is divided into tiles, and the result is bit-iden
     CHECK(result_with(&reverse) == result_with(nullptr));
     CHECK(reverse.most >= 3);
   }
+  // With k = 10, the update has too few multiplications to be divided.
   ReverseTiles reverse;
   Check({1024, 10, false}, 0.5, [&](const auto& update) { Update(update, &reverse); });
   CHECK(reverse.most == 0);

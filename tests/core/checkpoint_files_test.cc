@@ -46,7 +46,7 @@ TEST_CASE("a read beyond the end of a file is an error that says where the file 
   CheckError(file.ReadAt(4, text, 8), Code::kIo, "ends at byte 10: expected 12 bytes or more; it was truncated");
 }
 
-TEST_CASE("a path that is not a regular file is not opened, and the error names its kind") {
+TEST_CASE("a path that is not a regular file is not opened, and the error names the kind of file") {
   const TemporaryDirectory directory;
   File file;
   CheckError(File::Open(directory / "nothing", &file), Code::kIo, "check the path");

@@ -25,7 +25,7 @@ inline SetupOfRank SetupOfReplicas(const OptionKeys& keys) {
                               .placement = ReplicaPlacement(comm.rank(), comm.world())};
   };
 }
-// Makes setups of shards. Each shard has some of the elements of the parameters of kSteppedShapes.
+// Makes setups of shard ranks. Each rank has some of the elements of the parameters of kSteppedShapes.
 inline SetupOfRank SetupOfShards(const OptionKeys& keys) {
   return [keys](const Communicator& comm) { return ShardRank::SetupOf(comm, keys); };
 }

@@ -48,8 +48,8 @@ TEST_CASE("a checkpoint of two replicas restores any number of replicas, and eac
   }
 }
 
-// Calls visit(element, 100 p + i) for each element of the states named `iterate_offset` of all blocks. p is the number
-// of the parameter, and i is the position of the element in the parameter.
+// Calls visit(element, 100 p + i) for each element of the state Block::iterate_offset of each block. p is the number of
+// the parameter, and i is the position of the element in the parameter.
 template <typename Visit>
 void ForEachIterate(StepFixture* rank, Visit&& visit) {
   for (const Block& block : rank->plan().blocks) {
@@ -161,14 +161,13 @@ StepFixture::Setup LastHasBoth(const Communicator& comm) {
   return SetupOfCopies(comm.rank() == 1 ? kSteppedShapes : std::vector<std::vector<int64_t>>{{4, 6}})(comm);
 }
 
-TEST_CASE(
-    "a save fails if two different optimizers have the same elements, and warns if some elements are in no "
-    "optimizer") {
+TEST_CASE("a save fails if two ranks own the same elements of a parameter, and warns if some elements are on no rank") {
   const TemporaryDirectory directory;
   CheckpointJob twice(2, LastHasBoth, directory.path());
   CheckAllFail(twice.Save(), Code::kInvalid,
                "the blocks of parameter \"p0\" have 48 elements in total, but the parameter has 24");
 
+  // Both ranks of `half` have shard 1 of 2, and no rank has shard 0.
   const ThreadRanks of_shards(2);
   CheckpointJob half(
       2, [&](const Communicator&) { return SetupOfShards(kAllStates)(*of_shards.comm(1)); }, directory.path());

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests which part of a checkpoint each rank writes (the share of the rank): its own blocks. If several ranks have the
-// same block, the lowest of these ranks writes the block.
+// Tests which part of a checkpoint each rank writes. This part is called the share of the rank, and consists of blocks
+// that the rank has. If several ranks have the same block, the lowest of these ranks writes the block.
 #include "core/checkpoint/duplicates.h"
 #include "core/checkpoint/local_share.h"
 #include "tests/core/checkpoint_job.h"
@@ -42,8 +42,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "replicas write the blocks that they own, and shards write their own blocks under names with positions, such as "
-    "p0/@12") {
+    "replicas write the blocks that they own, and shard ranks write their own blocks under names with positions, such "
+    "as p0/@12") {
   for (const SetupOfRank& setup : {SetupOfReplicas(kAllStates), SetupOfShards(kAllStates)}) {
     ShareJob two(2, setup);
     two.FindOk();
@@ -59,7 +59,7 @@ TEST_CASE(
   CHECK(shards.shares[1].blocks[0].stored.key == "p0/@12");
 }
 
-TEST_CASE("if each of several shards holds a whole parameter, the lowest of these shards writes the parameter") {
+TEST_CASE("if several shard ranks each hold a whole parameter, the lowest of these ranks writes the parameter") {
   for (const ShardForm form : {ShardForm::kWhole, ShardForm::kFlat}) {
     ShareJob two(2, [form](const Communicator& comm) {
       StepFixture::Setup setup = SetupOfShards(kAllStates)(comm);
@@ -101,6 +101,7 @@ void RunOnRanks(ThreadRanks* threads, Work&& work) {
   threads->Run([&](int rank) { work(CommRanks(threads->comm(rank).get()), static_cast<size_t>(rank)); });
 }
 
+// An item (duplicates.h) has a hash that identifies it and a hash of its contents, such as {11, 1}.
 TEST_CASE("FindDuplicates marks items that lower ranks have, and returns a lower rank on which a marked item differs") {
   const std::vector<Item> items[] = {{{11, 1}, {22, 2}}, {{33, 3}, {22, 2}, {22, 2}}, {{44, 4}, {33, 9}, {22, 7}}, {}};
   ThreadRanks threads(4);
@@ -174,7 +175,8 @@ TEST_CASE(
     RunOnRanks(&threads, [&](const Ranks& ranks, size_t rank) {
       int made = 0;
       const auto make = [&](size_t) -> std::string {
-        if (rank == 1 && !too_long && ++made > 3) throw std::bad_alloc();  // the first three calls are for the lengths
+        // Collect() makes the first three calls to get the lengths of the strings.
+        if (rank == 1 && !too_long && ++made > 3) throw std::bad_alloc();
         return std::string(rank == 1 && too_long ? (1 << 20) + 1 : 10, 'x');
       };
       statuses[rank] = ranks.Collect(

@@ -51,7 +51,7 @@ TEST_CASE("blocks with the saved layout are matched, and the blocks of each file
   CHECK(!matched.matching.HasParam("p2"));
 }
 
-TEST_CASE("a checkpoint that contains no value for the key method is loaded as a checkpoint of method shampoo") {
+TEST_CASE("a checkpoint that does not contain the key method is loaded as if it had method=shampoo") {
   Matched matched;
   std::erase_if(matched.index.groups[0].config, [](const auto& pair) { return pair.first == "method"; });
   CheckOk(matched.Match());
@@ -97,10 +97,10 @@ TEST_CASE("a load of a checkpoint that does not match the optimizer fails with a
       {Code::kInvalid, "parameter \"p0\" has shape", {}, set_shape},
       {Code::kInvalid, "group 0: parameter \"p0\" was saved at step 0 and \"p1\" at step 3", {}, add_group},
       {Code::kInvalid,
-       "group 0: method is shampoo, but parameters of the group were saved with method adam",
+       "group 0: method is shampoo, but parameters of the group were saved with method=adam",
        {},
        set_method},
-      {Code::kInvalid, "grafting is rmsprop, but parameters of the group were saved with grafting adam",
+      {Code::kInvalid, "grafting is rmsprop, but parameters of the group were saved with grafting=adam",
        "grafting=rmsprop"},
       {Code::kInvalid,
        "the checkpoint has no state \"momentum\" of parameter \"p0\": the parameter was saved with momentum",
@@ -112,7 +112,7 @@ TEST_CASE("a load of a checkpoint that does not match the optimizer fails with a
        {},
        without("factor.1")},
       {Code::kIo, "the index is malformed: it has no \"p0/0/diagonal\"", {}, without("diagonal")},
-      {Code::kInvalid, "is bf16 in this optimizer and f32 in the checkpoint: set momentum_dtype to f32",
+      {Code::kInvalid, "is bf16 in this optimizer and f32 in the checkpoint: set momentum_dtype=f32",
        "momentum_dtype=bf16"},
       {Code::kIo,
        "two blocks of parameter \"p0\" begin at the same element",
@@ -131,10 +131,11 @@ TEST_CASE("a load of a checkpoint that does not match the optimizer fails with a
 }
 
 TEST_CASE(
-    "in a muon group, an error names adam_beta1 if filtered_grad of adam is missing, and route if second_moment is "
-    "missing") {
+    "with method=muon, an error about a missing filtered_grad names adam_beta1, and an error about a missing "
+    "second_moment names route") {
+  // The test removes the state from parameter 1, which has one dim, so that adam updates it.
   for (const auto& [state, says] :
-       {std::pair("filtered_grad", "saved with adam_beta1 0.9, but adam_beta1 is 0.9 in this optimizer"),
+       {std::pair("filtered_grad", "saved with adam_beta1=0.9, but adam_beta1 is 0.9 in this optimizer"),
         std::pair("second_moment", "set route and the role of the parameter to their saved values")}) {
     CAPTURE(state);
     StepFixture from("method=muon", {{4, 6}, {5}});
@@ -169,7 +170,7 @@ TEST_CASE("a load warns if hyper-parameters or the dtype of a parameter differ, 
   CheckOk(matched.Match());
   std::string all;
   for (const std::string& warning : matched.matching.warnings()) all += warning + "\n";
-  for (const char* const says : {"group 0 keeps its own hyper-parameters", "lr 0.125 (0.001)", "momentum 0 (0.5)",
+  for (const char* const says : {"group 0 keeps its own hyper-parameters", "lr=0.125 (0.001)", "momentum=0 (0.5)",
                                  "parameter \"p1\" is f32 in this optimizer and f64 in the checkpoint",
                                  "the momentum of 4 blocks of the checkpoint is not loaded"}) {
     CHECK_MESSAGE(all.find(says) != std::string::npos, std::string(says), " in ", all);

@@ -30,8 +30,9 @@ Collected Collect(const MirrorComm& comm, size_t count = 3) {
   return collected;
 }
 
-// Returns whether a segment of this size belongs to a round, which is one of the exchanges in which ranks send texts.
-// Such a segment has a header and then texts. The length of each text precedes the text.
+// Returns whether a segment (the data that one rank sends in a collective) of this size belongs to a round. A round is
+// one of the collectives in which ranks send texts. Such a segment has a header and then texts. The length of each text
+// precedes the text.
 bool IsRound(size_t bytes) { return bytes > 4096; }
 
 TEST_CASE("rank 0 collects the texts of all ranks") {

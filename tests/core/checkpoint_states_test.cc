@@ -91,7 +91,7 @@ TEST_CASE("reading a file that was changed, truncated or removed returns an erro
   std::filesystem::resize_file(cut.directory / name, static_cast<uintmax_t>(cut.index.files[0].bytes) - 1);
   CheckError(StatesReader(cut.index).CheckFile(0), Code::kIo, "it was changed or truncated");
 
-  // The file is truncated, and the index is changed to match.
+  // The test truncates the file, and sets the size in the index to the new size.
   SavedStates empty(&from);
   std::filesystem::resize_file(empty.directory / name, 4);
   empty.index.files[0].bytes = 4;
@@ -125,8 +125,8 @@ TEST_CASE("if an entry of the index does not match its file, the error has the n
 
 TEST_CASE("ReadWindow assembles a range of elements of a parameter from the blocks that contain them") {
   StepFixture from(BlocksOf("4"), {{4, 6}});
-  // One block has columns 0 to 3, and the other has columns 4 and 5. The momentum of each element is set to the
-  // position of the element in the parameter.
+  // One block has columns 0 to 3, and the other block has columns 4 and 5. The test sets the momentum of each
+  // element to the position of the element in the parameter.
   for (const StateEntry& entry : from.state().entries()) {
     if (entry.state() != "momentum") continue;
     const int64_t columns = entry.shape[1];

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests what a rank does if it receives impossible numbers when ranks agree on a status or compare plans.
-// Ranks compare plans as lines of text, the plan lines.
+// Tests a rank that receives impossible numbers while ranks agree on a status or compare plans. Each rank describes its
+// plan in lines of text, the plan lines.
 #include <random>
 
 #include "core/comm/agreement.h"
@@ -97,7 +97,7 @@ TEST_CASE("the comparison of plans ends, whatever numbers a rank receives") {
     };
     const std::vector<std::string> lines(random() % 20, "line");
     const Status status = CompareLines(comm.get(), lines);
-    // kNoMemory is returned if a random number means that a rank has no memory for the lines that differ.
+    // CompareLines() returns kNoMemory if a random number means that a rank has no memory for the lines that differ.
     CHECK((status.code() == Code::kInvalid || status.code() == Code::kComm || status.code() == Code::kNoMemory ||
            status.ok()));
     different += status.code() == Code::kInvalid ? 1 : 0;
@@ -108,7 +108,7 @@ TEST_CASE("the comparison of plans ends, whatever numbers a rank receives") {
   CHECK(failed > 100);
 }
 
-TEST_CASE("a text that is too long to send is truncated between two characters") {
+TEST_CASE("a string that is too long to send is truncated between two characters") {
   MirrorComm comm;
   std::vector<std::string> texts;
   std::string own = "x";

@@ -11,8 +11,8 @@
 namespace shampoo {
 namespace {
 
-// Callbacks for rank 1 of a communicator with two ranks. They return the errors that a test sets. The calls of
-// all_gather, abort and release are counted.
+// Callbacks for rank 1 of a communicator with two ranks. They return the errors that a test sets, and count the
+// calls of all_gather, abort and release.
 struct CallerFunctions {
   explicit CallerFunctions(bool with_abort = true) {
     ops.user = this;
@@ -96,7 +96,7 @@ TEST_CASE("optimizers are numbered in the order of their creation") {
   CHECK(one.comm->optimizer_ids_taken() == 2);
 }
 
-TEST_CASE("GatherInPlace and AllGatherInt return what all_gather has received") {
+TEST_CASE("GatherInPlace and AllGatherInt store the data that all_gather receives") {
   CallerComm one;
   CheckOk(one.Gather());
   CHECK(one.segments[0] == 7);
@@ -150,7 +150,8 @@ TEST_CASE("if async_error returns an error, the next collective fails before it 
 }
 
 TEST_CASE(
-    "a collective that fails during a capture aborts the communicator only if async_error reports an earlier failure") {
+    "a collective that fails while its stream is captured aborts the communicator only if async_error reports an "
+    "earlier failure") {
   constexpr bool kCaptured = true;
   for (const bool to_all : {false, true}) {
     for (const bool failed_before : {false, true}) {
@@ -213,7 +214,7 @@ class FakeStaging final : public Staging {
   std::vector<char> memory_;
 };
 
-TEST_CASE("in a StagingScope, buffers are copied through device memory") {
+TEST_CASE("in a StagingScope, a collective copies its buffer to device memory and back") {
   CallerComm one(/*with_abort=*/true, /*takes_device_memory=*/true);
   FakeStaging staging;
   {

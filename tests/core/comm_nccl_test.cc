@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests NcclOps(), which returns functions of a communicator that call NCCL. The tests use a fake NCCL.
+// Tests NcclOps(), which returns the callbacks of a communicator. These callbacks call NCCL. The tests use a fake NCCL.
 #include <dlfcn.h>
 #include <doctest/doctest.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 using Calls = std::vector<std::string>;
 
-// The loaded fake NCCL, and the functions of a communicator that call it.
+// The loaded fake NCCL, and the callbacks that NcclOps() returns for it.
 class LoadedNccl {
  public:
   LoadedNccl() : library_(dlopen(SHAMPOO_FAKE_NCCL, RTLD_NOW | RTLD_LOCAL)) {
@@ -61,7 +61,7 @@ TEST_CASE("NcclOps does not load NCCL, and returns an error if the process has n
   CHECK((ops.release == nullptr));
 }
 
-TEST_CASE("if NCCL fails when the communicator is created, the error quotes the message of NCCL") {
+TEST_CASE("if NCCL cannot report the rank or the number of ranks, the error of NcclOps quotes the message of NCCL") {
   for (const char* function : {"rank", "count"}) {
     LoadedNccl nccl;
     nccl.fake->failing = function;

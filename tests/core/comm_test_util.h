@@ -14,7 +14,7 @@
 
 namespace shampoo {
 
-// Writes an integer into a segment, `at` bytes after its start.
+// Writes an integer into a segment (the data that one rank sends in a collective), `at` bytes after its start.
 template <typename Integer>
 void Put(char* segment, size_t at, Integer number) {
   std::memcpy(segment + at, &number, sizeof number);
@@ -58,7 +58,7 @@ class MirrorComm {
   }
   int64_t calls = 0;
   int aborts = 0;
-  int32_t error = 0;  // what all_gather returns
+  int32_t error = 0;  // the result of all_gather
   void* last_stream = nullptr;
 
  private:
@@ -77,8 +77,8 @@ class MirrorComm {
   std::shared_ptr<Communicator> comm_;
 };
 
-// Checks that the code is Code::kComm, and that the message contains `says`, what was expected, and the next step
-// (kCheckRanks in core/comm/received.h).
+// Checks that the code is Code::kComm, and that the message contains `says`, the word "expected", and two fragments of
+// kCheckRanks (core/comm/received.h), which describes the next step.
 inline void CheckCommError(const Status& status, const std::string& says) {
   for (const std::string& part :
        {says, std::string("expected"), std::string("same build"), std::string("the communicator")}) {

@@ -31,7 +31,9 @@ TEST_CASE("option text without pairs of key and value sets no key") {
   }
 }
 
-TEST_CASE("wrong option text sets no key, and the error says what is wrong and names any line after the first") {
+TEST_CASE(
+    "wrong option text sets no key, and the error says what is wrong and gives the line number if the mistake is not "
+    "in the first line") {
   struct Case {
     const char* text;
     const char* says;

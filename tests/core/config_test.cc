@@ -150,7 +150,7 @@ TEST_CASE("each default that a method or a preset sets is a valid value of a key
   for (size_t m = 0; m < methods; ++m) check(static_cast<Method>(m), DefaultsOf(static_cast<Method>(m)));
 }
 
-TEST_CASE("each elementwise method has its own defaults, and the preset adamw selects method adam") {
+TEST_CASE("each elementwise method has its own defaults, and the preset adamw selects method=adam") {
   struct Case {
     const char* method;
     const char* values;
@@ -170,7 +170,8 @@ TEST_CASE("each elementwise method has its own defaults, and the preset adamw se
   const Settings adamw = Resolved("preset=adamw");
   CHECK(adamw.method == Method::kAdam);
   CheckValues(adamw, "lr=0.001 weight_decay=0.01");
-  // If the key `method` is set to a method that is not that of the preset, the defaults of the preset have no effect.
+  // If the key `method` is set to a method that differs from that of the preset, the defaults of the preset have no
+  // effect.
   CHECK(Resolved("preset=adamw method=sgd").weight_decay == 0);
   const Settings late = Resolved("method=adam preset=shampoo_2024");
   CHECK(late.method == Method::kAdam);
@@ -223,7 +224,8 @@ TEST_CASE("the value 0 turns off kl_cap, relative_epsilon and skip_dim_size") {
   CHECK(Resolved("method=kl_shampoo relative_epsilon=0 grafting=none").relative_epsilon == 0);
 }
 
-TEST_CASE("with basis_order=before, start_preconditioning_step -1 means precondition_frequency, and 0 means 1") {
+TEST_CASE(
+    "with basis_order=before, the value -1 of start_preconditioning_step means precondition_frequency, and 0 means 1") {
   const auto start_of = [](const char* start) {
     return Resolved(Cat("method=soap basis_order=before start_preconditioning_step=", start))
         .start_preconditioning_step;
@@ -236,37 +238,37 @@ TEST_CASE("with basis_order=before, start_preconditioning_step -1 means precondi
 TEST_CASE("unsupported combinations with the methods soap and kl_shampoo or with keys of these methods are rejected") {
   const Rejected cases[] = {
       {"method=soap start_preconditioning_step=5",
-       "key start_preconditioning_step: the value 5 is not allowed with basis_order after, which does not read this "
-       "key: expected -1, or basis_order before"},
+       "key start_preconditioning_step: the value 5 is not allowed with basis_order=after, which does not read this "
+       "key: expected -1, or basis_order=before"},
       {"method=soap basis_init=identity", "key basis_init: the value identity is not allowed with"},
       {"method=soap basis_order=before first_step=use",
-       "key first_step: the value use is not allowed with basis_order before, which does not read this key: expected "
-       "skip, or basis_order after"},
+       "key first_step: the value use is not allowed with basis_order=before, which does not read this key: expected "
+       "skip, or basis_order=after"},
       {"method=soap basis_order=before factor_start=first",
-       "key factor_start: the value first is not allowed with basis_order before"},
+       "key factor_start: the value first is not allowed with basis_order=before"},
       {"method=soap factor_correction=kl kl_eigenvalues=basis",
-       "key kl_eigenvalues: the value basis is not allowed with basis_order after"},
+       "key kl_eigenvalues: the value basis is not allowed with basis_order=after"},
       {"method=kl_shampoo kl_cap=0",
-       "key kl_cap: the value 0 is not allowed with kl_init auto, which lets an eigenvalue be 0: expected a kl_cap "
+       "key kl_cap: the value 0 is not allowed with kl_init=auto, which lets an eigenvalue be 0: expected a kl_cap "
        "that is auto or above 0, or a kl_init that is a number, such as 0.1"},
       {"method=kl_shampoo kl_eigenvalues=basis", "key kl_eigenvalues: the value basis is not allowed"},
       {"method=kl_shampoo basis_order=before", "key basis_order: the value before is not allowed with"},
       {"method=kl_shampoo first_step=use", "key first_step: the value use is not allowed with method"},
       {"method=kl_shampoo relative_epsilon=0.5", "key relative_epsilon: the value 0.5 is not allowed"},
-      {"method=soap grafting=adam", "key grafting: the value adam is not allowed with basis_order after"},
-      {"method=soap root_async=5", "key root_async: the value 5 is not allowed with method soap"},
-      {"basis_method=qr", "key basis_method: the value qr is not allowed with method shampoo"},
+      {"method=soap grafting=adam", "key grafting: the value adam is not allowed with basis_order=after"},
+      {"method=soap root_async=5", "key root_async: the value 5 is not allowed with method=soap"},
+      {"basis_method=qr", "key basis_method: the value qr is not allowed with method=shampoo"},
       {"method=soap filtered_grad_dtype=f16",
-       "key filtered_grad_dtype: the value f16 is not allowed with method soap, because a rotation may enlarge "
+       "key filtered_grad_dtype: the value f16 is not allowed with method=soap, because a rotation may enlarge "
        "elements beyond the range of f16"},
       {"method=kl_shampoo second_moment_dtype=f16 allow_stalled_moments=true",
-       "key second_moment_dtype: the value f16 is not allowed with method kl_shampoo"},
+       "key second_moment_dtype: the value f16 is not allowed with method=kl_shampoo"},
       {"method=soap second_moment_dtype=bf16 beta2=0.999", "beta2"},
       {"method=soap factor_dtype=bf16 shampoo_beta=0.999", "shampoo_beta"},
       {"method=adam weight_decay_type=decoupled_after",
-       "key weight_decay_type: the value decoupled_after is not allowed with method adam"},
+       "key weight_decay_type: the value decoupled_after is not allowed with method=adam"},
       {"method=soap weight_decay_type=decoupled_after momentum=0.5",
-       "key momentum: the value 0.5 is not allowed with weight_decay_type decoupled_after"},
+       "key momentum: the value 0.5 is not allowed with weight_decay_type=decoupled_after"},
       {"norm_control=hyperball momentum=0.5",
        "key momentum: the value 0.5 is not allowed with norm_control, update_floor or cautious_decay"},
       {"method=soap norm_control=hyperball weight_decay_type=decoupled_after",
@@ -291,7 +293,7 @@ TEST_CASE("the preset shampoo_pinv sets only root_rank_handling and adds no epsi
   CheckValues(settings, "root_relative_epsilon=0 epsilon=0");
 }
 
-TEST_CASE("the presets soap_h and kl_soap_h select method soap with norm_control hyperball") {
+TEST_CASE("the presets soap_h and kl_soap_h select method=soap with norm_control=hyperball") {
   const Settings soap = Resolved("preset=soap_h");
   const Settings kl = Resolved("preset=kl_soap_h");
   for (const Settings* const settings : {&soap, &kl}) {
@@ -340,39 +342,40 @@ TEST_CASE("the methods muon and sign, and their presets, have their own defaults
 TEST_CASE("unsupported combinations of keys for method muon, method sign, norms or weight decay are rejected") {
   const Rejected cases[] = {
       {"method=sign beta1=0 beta3=0.5",
-       "key beta3: the value 0.5 is not allowed with beta1 0, because no average of gradients is then stored: expected "
+       "key beta3: the value 0.5 is not allowed with beta1=0, because no average of gradients is then stored: expected "
        "auto, or a beta1 above 0"},
       {"method=muon use_nesterov=true beta3=0.5",
-       "key beta3: the value 0.5 is not allowed with use_nesterov true, which sets beta3 to beta1^2: expected beta3 "
-       "auto, or use_nesterov false"},
+       "key beta3: the value 0.5 is not allowed with use_nesterov=true, which sets beta3 to beta1^2: expected "
+       "beta3=auto, or use_nesterov=false"},
       {"method=sign lr=0 weight_decay_type=corrected",
-       "key peak_lr: the value auto means lr, which is 0, and a peak_lr of 0 is not allowed with weight_decay_type "
-       "corrected or independent_peak: expected the largest learning rate of the schedule"},
+       "key peak_lr: the value auto means lr, which is 0, and peak_lr=0 is not allowed with "
+       "weight_decay_type=corrected or weight_decay_type=independent_peak: expected the largest learning rate of the "
+       "schedule"},
       {"lr=0 weight_decay_type=independent_peak", "key peak_lr: the value auto means lr, which is 0"},
       {"method=muon lr=0",
-       "key peak_lr: the value auto means lr, which is 0, and a peak_lr of 0 is not allowed with method muon: expected "
+       "key peak_lr: the value auto means lr, which is 0, and peak_lr=0 is not allowed with method=muon: expected "
        "the largest learning rate"},
       {"method=muon start_preconditioning_step=3",
-       "key start_preconditioning_step: the value 3 is not allowed with method muon and grafting none, because earlier "
+       "key start_preconditioning_step: the value 3 is not allowed with method=muon and grafting=none, because earlier "
        "steps would use the update of the grafting method: expected at most 1, or another value of grafting"},
       {"method=sign start_preconditioning_step=2",
-       "key start_preconditioning_step: the value 2 is not allowed with method sign and grafting none"},
+       "key start_preconditioning_step: the value 2 is not allowed with method=sign and grafting=none"},
       {"method=muon dual_norm_scale=true second_moment=row",
        "key dual_norm_scale: the value true is not allowed with second_moment, which changes the length that "
-       "dual_norm_scale scales: expected false, or second_moment none"},
+       "dual_norm_scale scales: expected false, or second_moment=none"},
       {"method=muon momentum=0.5",
-       "key momentum: the value 0.5 is not allowed with method muon, which does not read this key: expected this key "
+       "key momentum: the value 0.5 is not allowed with method=muon, which does not read this key: expected this key "
        "only with method shampoo, soap, kl_shampoo, adam, adagrad, rmsprop, sgd, sign; leave the key out"},
       {"method=sign momentum=0.5 cautious_decay=true",
        "key momentum: the value 0.5 is not allowed with norm_control, update_floor or cautious_decay"},
       {"method=sgd momentum=0.5 update_floor=0.5",
        "key momentum: the value 0.5 is not allowed with norm_control, update_floor or cautious_decay"},
       {"method=sgd momentum=0.5 norm_control=radial",
-       "expected momentum 0, or norm_control none, update_floor 0 and cautious_decay false"},
+       "expected momentum=0, or norm_control=none, update_floor=0 and cautious_decay=false"},
       {"weight_decay_type=independent momentum=0.5",
-       "key momentum: the value 0.5 is not allowed with weight_decay_type independent"},
+       "key momentum: the value 0.5 is not allowed with weight_decay_type=independent"},
       {"method=sign momentum=0.5 weight_decay_type=independent",
-       "key momentum: the value 0.5 is not allowed with weight_decay_type independent"},
+       "key momentum: the value 0.5 is not allowed with weight_decay_type=independent"},
       {"method=muon weight_decay_type=coupled cautious_decay=true",
        "key weight_decay_type: the value coupled is not allowed with cautious_decay: expected another "
        "weight_decay_type, such as decoupled"},
@@ -382,22 +385,22 @@ TEST_CASE("unsupported combinations of keys for method muon, method sign, norms 
       {"method=soap weight_decay_type=decoupled_after update_floor=1",
        "key weight_decay_type: the value decoupled_after is not allowed with norm_control or update_floor"},
       {"method=muon weight_decay_type=decoupled_after",
-       "key weight_decay_type: the value decoupled_after is not allowed with method muon: expected decoupled"},
+       "key weight_decay_type: the value decoupled_after is not allowed with method=muon: expected decoupled"},
       {"method=sign weight_decay_type=decoupled_after",
-       "key weight_decay_type: the value decoupled_after is not allowed with method sign"},
+       "key weight_decay_type: the value decoupled_after is not allowed with method=sign"},
       {"method=muon second_moment=element second_moment_dtype=bf16 beta2=0.999",
        "keys second_moment_dtype and beta2: the values bf16 and 0.999 are not allowed together"},
       {"method=muon second_moment_dtype=bf16 adam_beta2=0.999",
        "keys second_moment_dtype and adam_beta2: the values bf16 and 0.999 are not allowed together"},
       {"method=muon grafting=adam grafting_dtype=bf16 adam_beta2=0.5", "keys grafting_dtype and grafting_beta2"},
       {"method=sign second_moment=row",
-       "key second_moment: the value row is not allowed with method sign, which does not read this key: expected this "
+       "key second_moment: the value row is not allowed with method=sign, which does not read this key: expected this "
        "key only with method muon; leave the key out"},
-      {"method=sign route=off", "key route: the value off is not allowed with method sign"},
+      {"method=sign route=off", "key route: the value off is not allowed with method=sign"},
       {"method=sgd dual_norm_scale=true", "expected this key only with method muon, sign; leave the key out"},
-      {"method=adam adam_lr=0.5", "key adam_lr: the value 0.5 is not allowed with method adam"},
-      {"ns_coefficients=jordan", "key ns_coefficients: the value jordan is not allowed with method shampoo"},
-      {"method=soap beta3=0.5", "key beta3: the value 0.5 is not allowed with method soap"},
+      {"method=adam adam_lr=0.5", "key adam_lr: the value 0.5 is not allowed with method=adam"},
+      {"ns_coefficients=jordan", "key ns_coefficients: the value jordan is not allowed with method=shampoo"},
+      {"method=soap beta3=0.5", "key beta3: the value 0.5 is not allowed with method=soap"},
       {"method=muon precondition_1d=true", "key precondition_1d: the value true is not allowed with"},
   };
   for (const auto& [keys, says] : cases) CheckRejected(keys, says);
@@ -423,7 +426,7 @@ TEST_CASE("a factor_dtype whose rounding undoes the decay is rejected even with 
     CheckRejected(
         Cat("factor_dtype=bf16 beta2=0.999 state_rounding=", rounding),
         "keys factor_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding would undo "
-        "every decay of the factor matrices: expected beta2 of at most 0.99609375, or factor_dtype f32");
+        "every decay of the factor matrices: expected beta2 of at most 0.99609375, or factor_dtype=f32");
   }
 }
 
@@ -435,7 +438,7 @@ TEST_CASE("a key that the method does not read is an error unless its value was 
   CheckOk(config.Resolve(&settings));
   CheckOk(config.SetText("method", "adam"));
   CheckError(config.Resolve(&settings), Code::kInvalid,
-             "key grafting: the value sgd is not allowed with method adam, which does not read this key: expected this "
+             "key grafting: the value sgd is not allowed with method=adam, which does not read this key: expected this "
              "key only with method shampoo, soap, muon, sign; leave the key out");
   config.MarkInherited();
   CheckOk(config.Resolve(&settings));
@@ -459,7 +462,7 @@ TEST_CASE(
     CHECK(*config.Text("lr") == "0.01");
     CHECK(config.SetText("preset", "shampoo_2024").ok());
     CheckError(config.SetText("preset", "shampoo"), Code::kInvalid,
-               "shampoo is not allowed, because this config already has the preset shampoo_2024");
+               "shampoo is not allowed, because this config already has preset=shampoo_2024");
     CHECK(*config.Text("preset") == "shampoo_2024");
     CHECK(*config.Text("lr") == "0.01");
   }

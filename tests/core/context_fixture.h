@@ -13,7 +13,7 @@ namespace shampoo {
 // A StepFixture, which is one rank of a test, with the StepContext that makes its steps.
 struct ContextFixture : StepFixture {
   using StepFixture::StepFixture;
-  // Lists the blocks of the parameters that have gradients.
+  // Calls StepContext::List(), which makes an item for each block of the parameters that have gradients.
   Status List() {
     context.participants().ChooseOwnGradients(inputs().buffers);
     return context.List();

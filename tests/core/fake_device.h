@@ -21,9 +21,9 @@
 
 namespace shampoo {
 
-// A fake CUDA plugin with one device, for tests of the library's part of the CUDA backend. The device computes nothing:
-// it records the steps that it receives, and counts steps and rejections in the report that it returns (`report`). A
-// test may change this report. Memory of the device is host memory.
+// A fake CUDA plugin with one device. It replaces libshampoo_cuda.so in tests of the code of libshampoo.so that calls
+// the plugin. The device computes nothing: it records the steps that it receives, and counts steps and rejections in
+// the report that it returns (`report`). A test may change this report. Memory of the device is host memory.
 class FakeDevice {
  public:
   // The recorded arguments of a step; see cuda::StepArgs.
@@ -79,9 +79,9 @@ class FakeDevice {
   std::string root_error;               // of `await_async_roots`, which fails once
   std::string exchange_error;           // of `fetch_exchange` and `return_exchange`
   std::vector<void*> exchange_streams;  // the streams of all calls of these two functions
-  int64_t last_ticket = 0;
-  int64_t last_export = 0;  // the ticket of the last export that `step` enqueued
-  int64_t awaited = 0;      // the ticket for which the last call of read_report waited
+  int64_t last_ticket = 0;              // the ticket (number) of the last step that `step` enqueued, except exports
+  int64_t last_export = 0;              // the ticket of the last export that `step` enqueued, a negative number
+  int64_t awaited = 0;                  // the ticket for which the last call of read_report waited
   // Returns the segments of all ranks in the last collective that a step made.
   const std::vector<char>& exchanged() const { return exchange_; }
   static constexpr char kSent = 7;  // the value of all bytes that this rank sends

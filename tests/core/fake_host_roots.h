@@ -21,9 +21,10 @@
 
 namespace shampoo {
 
-// The functions of a fake CUDA plugin for async roots that the library computes on the host (root_device=host). Copies
-// are made in the order of the calls, as on a stream. Each copy is delayed until a call waits for this copy or for a
-// later one. Create this object before the object of class HostRoots, whose thread calls the functions.
+// The functions of a fake CUDA plugin for async roots that the library computes on the host (root_device=host). The
+// fake copies matrices and roots in the order of the calls, as on a stream. It delays each copy until a call waits for
+// this copy or for a later copy. Create this object before the object of class HostRoots, whose thread calls the
+// functions.
 class FakeHostRoots {
  public:
   using Root = std::pair<int64_t, int>;  // block and dim
@@ -53,8 +54,8 @@ class FakeHostRoots {
 
   // Sets the size of each of the two host buffers for matrices. Call this function before the library uses the buffers.
   void SetBufferBytes(int64_t bytes) { buffer_bytes_ = bytes; }
-  // Makes the thread of HostRoots wait at the start of each job until Release() is called. After a minute the thread
-  // stops waiting, so that a test ends.
+  // Makes the thread of HostRoots wait at the start of each job until Release() is called. A job computes the roots
+  // that one call of start_host_roots requests. After a minute the thread stops waiting, so that a test ends.
   void Hold() {
     const std::lock_guard lock(mutex_);
     is_held_ = true;

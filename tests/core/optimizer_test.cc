@@ -127,7 +127,7 @@ TEST_CASE("creating an optimizer with shard_mode=gather fails without a communic
   setup.params[0].flat_count = 2;
   std::unique_ptr<Optimizer> optimizer;
   CheckError(Optimizer::Create(StepFixture(setup).shared_plan(), {}, {}, &optimizer), Code::kInvalid,
-             "desc.shard_comm is NULL, shard_mode is gather");
+             "desc.shard_comm is NULL with shard_mode=gather");
 }
 
 TEST_CASE("Optimizer::Create without a plan reports the error to the other ranks") {
@@ -137,7 +137,7 @@ TEST_CASE("Optimizer::Create without a plan reports the error to the other ranks
   std::unique_ptr<Optimizer> optimizer;
   CheckError(Optimizer::Create(nullptr, desc, Invalid("plan is NULL"), &optimizer), Code::kInvalid, "plan is NULL");
   CHECK(comm.calls > 0);                          // the other ranks received the error
-  CHECK(comm.get()->optimizer_ids_taken() == 1);  // this rank took a number for the optimizer, as the others did
+  CHECK(comm.get()->optimizer_ids_taken() == 1);  // a rank without a plan also takes an id
   comm.get()->Abort(CommFailed("the network is gone"));
   CheckError(Optimizer::Create(nullptr, desc, {}, &optimizer), Code::kComm,
              "a collective or a CUDA call failed before");
@@ -146,6 +146,8 @@ TEST_CASE("Optimizer::Create without a plan reports the error to the other ranks
 TEST_CASE("replicas with different plans cannot create an optimizer") {
   const Placement first = ReplicaPlacement(0, 2);
   MirrorComm comm;
+  // From the second exchange on, the fake changes each number that rank 1 sends in AllGatherInt(). The segments of
+  // AllGatherInt() have 64 bytes.
   comm.change = [&](int64_t call, int from, char* segment, size_t bytes) {
     if (from == 1 && call > 1 && bytes == 64) Put(segment, 0, int64_t{12345} + call);
   };

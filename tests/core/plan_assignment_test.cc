@@ -49,7 +49,7 @@ TEST_CASE("owners: the assignment works without blocks and with fewer blocks tha
 }
 
 TEST_CASE("owners: blocks whose rounded sizes are equal keep plan order") {
-  // All three sizes are rounded up to 128. Without rounding, block 2 would be assigned first.
+  // Rounded up to a multiple of 64, each of the three sizes is 128. Without rounding, block 2 would be assigned first.
   const std::vector<int64_t> bytes = {65, 66, 128};
   CHECK(AssignOwners(bytes, 3).owner == std::vector<int>{0, 1, 2});
 }
@@ -86,7 +86,7 @@ TEST_CASE("owners: random blocks are assigned largest first to the least loaded 
     CHECK(result.bytes_per_rank == load);
     CHECK(result.segment_bytes == *std::max_element(load.begin(), load.end()));
 
-    // Checks that the updates of a rank are in plan order and without gaps in the segment of the rank.
+    // Checks that the segment which a rank sends contains the updates of its blocks in plan order, without gaps.
     std::vector<int64_t> filled(static_cast<size_t>(world), 0);
     for (size_t block = 0; block < bytes.size(); ++block) {
       int64_t& end = filled[static_cast<size_t>(result.owner[block])];

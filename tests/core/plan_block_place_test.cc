@@ -14,7 +14,8 @@
 namespace shampoo {
 namespace {
 
-// A block of a 4 x 5 parameter: rows 1 and 2, columns 2 and 3. Its piece (BlockPlace::piece) is the whole parameter.
+// A block with rows 1 and 2 and columns 2 and 3 of a 4 x 5 parameter. Its piece (BlockPlace::piece) is the whole
+// parameter.
 BlockPlace Corner() { return {Shape::Of({2, 2}), {5, 1}, 7, Region::Interval(0, 20, 20)}; }
 
 // A block with the same elements as Corner(). Its piece is a rectangle that contains only these elements.
@@ -22,7 +23,8 @@ BlockPlace RectangularPiece() {
   return {Shape::Of({2, 2}), {2, 1}, 0, Region::Rectangle(Shape::Of({4, 5}), Shape::Of({1, 2}), Shape::Of({2, 2}))};
 }
 
-// For each run of contiguous elements: its position in the block, its position in the parameter, and its length.
+// For each run of elements that ForEachRunOf() visits: its position in the block, its position in the parameter, and
+// its length.
 using Runs = std::vector<std::tuple<int64_t, int64_t, int64_t>>;
 Runs RunsOf(const BlockPlace& place, int64_t begin, int64_t end) {
   Runs runs;
@@ -47,7 +49,7 @@ TEST_CASE(
   other.piece = Region::Rectangle(Shape::Of({4, 5}), Shape::Of({1, 1}), Shape::Of({2, 2}));
   CHECK(!SamePlace(Corner(), other));
   other = Corner();
-  other.stride[0] = 6;  // the first element does not change
+  other.stride[0] = 6;  // changes the positions of the second row only
   CHECK(!SamePlace(Corner(), other));
   other = Corner();
   other.shape = Shape::Of({4});
@@ -104,7 +106,8 @@ TEST_CASE("ElementPositions and ForEachRunOf return the same positions") {
       for (int64_t i = 0; i < count; ++i) CHECK(positions.At(in_block + i) == at + i);
     }
   }
-  // The dims of these two blocks are contiguous in the piece, so they are merged into one.
+  // In each of these two blocks, all elements are contiguous in the piece, so the dims of the block are merged into
+  // one.
   CHECK(ElementPositions::Of(places[8]).block.order == 1);
   CHECK(ElementPositions::Of(places[3]).block.order == 1);
 }

@@ -179,7 +179,7 @@ TEST_CASE("pieces of a flat shard: random shards are covered once, in order, by 
       most_pieces = std::max(most_pieces, pieces.size());
     }
   }
-  CHECK(most_pieces >= 8);  // at most 9 for 5 dims; a shard with 8 has small pieces at both ends
+  CHECK(most_pieces >= 8);  // 5 dims give at most 9 pieces: up to 4 at each end of the shard, and one between them
 }
 
 TEST_CASE(
@@ -336,7 +336,8 @@ int64_t CountOfBlocks(const Shape& shape, int64_t max_dim, uint32_t skipped = 0)
   return count;
 }
 
-// Compares the blocks of a shape with recorded blocks. An offset is recorded as coordinates in the shape.
+// Compares the blocks of a shape with recorded blocks. A recorded offset consists of the coordinates of the
+// block's first element.
 void CheckBlocks(const Shape& shape, int64_t max_dim, const nlohmann::json& expected) {
   const auto blocks = SplitBlocks(shape, max_dim);
   REQUIRE(blocks.size() == expected.size());

@@ -56,6 +56,8 @@ TEST_CASE("a step of one large block, of many blocks, or of very many tiny block
 TEST_CASE("the cost of a step with roots is the sum of the costs of an ordinary step and of the roots") {
   const Block block = BlockOf({30, 20});
   CHECK(CostOfRoots(block) == 10 * (30 * 30 * 30 + 20 * 20 * 20));
+  // The cost of the root of an n x n matrix is 4 n^3 if a ResolventSum computes it, otherwise 10 n^3. A ResolventSum
+  // computes only inverse square roots in float32, for n >= kMinResolventSize, which is above 7.
   Block square_root = BlockOf({30, 7});
   square_root.root = 2;
   CHECK(CostOfRoots(square_root) == 4 * 30 * 30 * 30 + 10 * 7 * 7 * 7);

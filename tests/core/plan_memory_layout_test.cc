@@ -64,7 +64,7 @@ TEST_CASE("whether a parameter is a vector is decided before dims are merged") {
   CHECK(blocks == std::vector<std::pair<int64_t, bool>>{{777, true}, {5, false}, {1, false}, {120, true}});
 }
 
-TEST_CASE("a vector may be longer than the largest matrix that the eigensolver takes, unless precondition_1d is true") {
+TEST_CASE("a vector may be longer than the largest matrix size of the eigensolver, unless precondition_1d is true") {
   for (const char* const precondition_1d : {"false", "true"}) {
     std::unique_ptr<Plan> plan;
     const Status status =

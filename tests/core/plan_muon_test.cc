@@ -56,11 +56,11 @@ std::vector<std::string> StateNamesOf(const OptionKeys& keys, const ParamDesc& d
   return names;
 }
 
-TEST_CASE("method muon rejects a vector if route is off, and a matrix that is too large for LAPACK") {
+TEST_CASE("method muon rejects a vector if route=off, and a matrix that is too large for LAPACK") {
   const OptionKeys off = "method=muon route=off";
   CheckError(PlanStatusOf(off, ParamOf({5})), Code::kInvalid,
              "parameter \"w\": method muon needs a matrix, and the parameter has the shape (5): put the parameter in a "
-             "group with method adam, or set the key route to auto");
+             "group with method=adam, or set route=auto");
   CheckError(PlanStatusOf(off, ParamOf({})), Code::kInvalid, "method muon needs a matrix, and the parameter has");
   CheckError(PlanStatusOf(off, ParamOf({3, 5}, 1)), Code::kInvalid,
              "method muon needs a matrix, and a stacked tensor has the shape (5)");
@@ -79,7 +79,7 @@ TEST_CASE("a shard is rejected by method muon without muon_local, and by keys th
   CheckError(
       PlanStatusOf("method=muon", shard), Code::kInvalid,
       "parameter \"w\" is divided among shard ranks: expected a whole parameter, because method muon orthogonalizes "
-      "whole matrices; set shard_mode to gather, or use another group for the parameter; or set muon_local to true "
+      "whole matrices; set shard_mode=gather, or use another group for the parameter; or set muon_local=true "
       "to orthogonalize each shard alone");
   for (const char* const key : {"dual_norm_scale=true", "update_norm=rms", "max_update_rms=1", "norm_control=radial",
                                 "update_floor=1", "grafting=adam"}) {
@@ -88,7 +88,7 @@ TEST_CASE("a shard is rejected by method muon without muon_local, and by keys th
         PlanStatusOf(Cat("method=sign ", key), shard), Code::kInvalid,
         Cat("parameter \"w\" is divided among shard ranks: expected a whole parameter, because its group uses norms of "
             "whole tensors (one of the keys ",
-            kNormKeys, "); set shard_mode to gather"));
+            kNormKeys, "); set shard_mode=gather"));
   }
   CheckOk(PlanStatusOf("method=sign", shard));
   // Parameters that method adam updates, such as embeddings, may be divided.
@@ -99,13 +99,13 @@ TEST_CASE("a shard is rejected by method muon without muon_local, and by keys th
 }
 
 TEST_CASE(
-    "a divided parameter is rejected by second_moment row and short and by update_floor_rows, even with muon_local") {
+    "second_moment=row, second_moment=short and update_floor_rows are rejected for a shard, even with muon_local") {
   const ParamDesc shard = FlatShardOf({2, 50, 3}, 3, 57);
   const OptionKeys local = "method=muon muon_local=true";
   const auto status = [&](const OptionKeys& more) { return PlanStatusOf(local + more, shard); };
   const char* const text =
       "parameter \"w\" is divided among shard ranks: expected a whole parameter, because whole rows and columns "
-      "are needed if second_moment is row or short, or if update_floor_rows is true, even with muon_local";
+      "are needed with second_moment=row, second_moment=short or update_floor_rows=true, even with muon_local";
   CheckError(status("second_moment=row"), Code::kInvalid, text);
   CheckError(status("second_moment=short"), Code::kInvalid, text);
   CheckError(status("update_floor=0.5 update_floor_rows=true"), Code::kInvalid, text);
@@ -151,15 +151,15 @@ TEST_CASE("a GPU plan with averages has as many bytes of state as a CPU plan, fo
   }
 }
 
-TEST_CASE("muon_math bf16 needs a plan for a GPU and a computation dtype of float32") {
+TEST_CASE("muon_math=bf16 needs a plan for a GPU and computation_dtype=f32") {
   const OptionKeys keys = "method=muon muon_math=bf16";
   CheckError(PlanStatusOf(keys, ParamOf({6, 5})), Code::kUnsupported,
              "key muon_math: the value bf16 is not supported on the CPU: expected f32, or a plan for a GPU "
              "(device_type SHAMPOO_CUDA)");
   const OptionKeys wide = keys + "computation_dtype=f64";
   CheckError(PlanStatusOf(wide, ParamOf({6, 5}), OnGpu()), Code::kInvalid,
-             "key muon_math is bf16, but parameter \"w\" has computation dtype f64: expected muon_math f32, or "
-             "computation_dtype f32");
+             "key muon_math is bf16, but parameter \"w\" has computation dtype f64: expected muon_math=f32, or "
+             "computation_dtype=f32");
   CheckOk(PlanStatusOf(wide, ParamOf({6}), OnGpu()));  // a vector is not orthogonalized
   // muon_math has no effect on exact orthogonalization.
   CheckOk(PlanStatusOf(wide + "orthogonalization=exact", ParamOf({6, 5}), OnGpu()));
@@ -208,7 +208,8 @@ TEST_CASE("each part of a fused parameter is one block with method muon") {
   }
 }
 
-TEST_CASE("soap_post skips vectors and orthogonalizes other tensors as matrices whose shape depends on fan") {
+TEST_CASE(
+    "soap_post=orthogonalize skips vectors and orthogonalizes other tensors as matrices whose shape depends on fan") {
   const auto block_of = [](const std::vector<int64_t>& shape, Fan fan, const OptionKeys& more = {}) {
     ParamDesc desc = ParamOf(shape);
     desc.fan = fan;

@@ -52,9 +52,7 @@ TEST_CASE("the product of dims is checked for overflow of int64") {
   CHECK(product(Shape::Of({kLargest, kLargest, 0})) == 0);
 }
 
-TEST_CASE(
-    "the contiguous runs of a block cover each of its elements once, in row-major order, and a whole tensor is one "
-    "run") {
+TEST_CASE("ForEachRun() visits each element of a block once, in row-major order, and a whole tensor in one run") {
   std::mt19937_64 random(3);
   for (int round = 0; round < 500; ++round) {
     const Shape shape = plan_test::DrawShape(random, static_cast<int>(plan_test::Draw(random, 1, 5)), 6);

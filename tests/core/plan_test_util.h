@@ -51,8 +51,8 @@ inline Shape DrawShape(std::mt19937_64& random, int ndim, int64_t largest_dim) {
   return shape;
 }
 
-// Returns the coordinates of every element of a row-major tensor, in memory order. Counts the coordinates up without
-// using strides, so that tests can check strides.
+// Returns the coordinates of every element of a row-major tensor, in memory order. Increments the
+// coordinates of an element to get those of the next one, without strides, so that tests can check strides.
 inline std::vector<std::vector<int64_t>> AllCoordinates(const Shape& shape) {
   std::vector<std::vector<int64_t>> all;
   std::vector<int64_t> at(static_cast<size_t>(shape.ndim), 0);

@@ -168,8 +168,8 @@ TEST_CASE_TEMPLATE(
   const BlasFixture blas;
   const double roundoff = std::numeric_limits<Real>::epsilon();
   const int64_t n = 5;
-  // The columns of the identity are nearly eigenvectors of A. Their eigenvalues, about 2, 4, 1, 5 and 3, are not
-  // sorted.
+  // The columns of the identity are nearly eigenvectors of A. The matching eigenvalues are about 2, 4, 1, 5 and 3, so
+  // the columns are not sorted by eigenvalue.
   Doubles a(At(n * n), 0.01);
   const double eigenvalues[] = {2, 4, 1, 5, 3};
   for (int64_t i = 0; i < n; ++i) a[At(i * n + i)] = eigenvalues[i];
@@ -214,7 +214,8 @@ TEST_CASE("columns with equal eigenvalue estimates keep their order") {
 }
 
 TEST_CASE(
-    "k iterations in one call give the same basis as k calls, and 16 iterations make the matrix nearly diagonal") {
+    "k iterations in one call give the same basis as k calls with one iteration each, and 16 iterations make the "
+    "matrix nearly diagonal") {
   const BlasFixture blas;
   const int64_t n = 10;
   const Doubles a = WithEigenvaluesBy(n, [](int64_t i) { return std::pow(3, static_cast<double>(i)); });
@@ -234,14 +235,14 @@ TEST_CASE(
   }
 }
 
-TEST_CASE_TEMPLATE("a previous basis is kept if the matrix is diagonal in it up to basis_tolerance", Real, float,
-                   double) {
+TEST_CASE_TEMPLATE("the previous basis is kept if the matrix is diagonal in this basis up to basis_tolerance", Real,
+                   float, double) {
   const BlasFixture blas;
-  // The tolerance is checked in one pass for n = 3, and in several passes for the larger sizes.
+  // The check of the tolerance rotates 32 rows at a time: all rows at once for n = 3, but not for the larger sizes.
   for (const int64_t n : {3, 40, 75}) {
     const Doubles a = Mirrored(n, WithEigenvaluesBy(n, [](int64_t i) { return static_cast<double>(i + 1); }));
     BasisSpec spec{.sort = BasisSort::kNone};
-    // A basis that is not exact: the first and the last column are rotated by 0.1 radians in their plane.
+    // Makes the previous basis inexact: rotates its first and last column by 0.1 radians in their plane.
     std::vector<Real> previous = Compute<Real>(spec, n, a, nullptr).basis;
     const Real c = std::cos(Real{0.1}), s = std::sin(Real{0.1});
     for (int64_t i = 0; i < n; ++i) {

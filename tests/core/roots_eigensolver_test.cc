@@ -158,7 +158,7 @@ TEST_CASE_TEMPLATE("SolveInStages gives bit-identical results for any order of i
       CHECK(tiled.q == serial.q);
       CHECK(tiled.l == serial.l);
     }
-    CHECK((reversed.most > 0) == (n >= 512));
+    CHECK((reversed.most > 0) == (n >= 512));  // SolveInStages() uses tiles only for sizes of at least 512
     CHECK(blas::UnplannedScratchRequests() == unplanned);
   }
 }

@@ -20,7 +20,8 @@ inline const std::vector<double> kRootOnHost = {0.82, -0.24, -0.24, 0.68};
 
 // Fixture for tests of HostRoots: the host computes the inverse roots of an optimizer whose state is on a fake device.
 // Each block is a matrix with two rows. Each factor matrix that the fake device returns is kFactorOnHost until the test
-// changes host.matrices. If `columns` is not 2, the test must change or skip the factor matrices of dim 1.
+// changes host.matrices. If `columns` is not 2, the test must change host.matrices for dim 1, or pass keys with which
+// dim 1 has no factor matrices.
 struct RootsOnHost {
   explicit RootsOnHost(size_t blocks, const OptionKeys& keys = {}, const Placement& placement = {}, int64_t columns = 2)
       : device(FakeDevice::Reset()),
@@ -68,7 +69,7 @@ struct RootsOnHost {
   std::shared_ptr<const cuda::DeviceEngine> engine;
   std::vector<cuda::DeviceSettings> settings;
   std::vector<RootTask> tasks;  // by block
-  std::vector<int64_t> steps;   // by block; by group if a test calls Start() with steps_are_by_block false
+  std::vector<int64_t> steps;   // by block, or by group if a test calls Start() with steps_are_by_block=false
   std::unique_ptr<HostRoots> roots;
 };
 

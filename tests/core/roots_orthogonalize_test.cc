@@ -180,7 +180,7 @@ TEST_CASE("orthogonalization keeps zeros, and does not overflow or underflow wit
   }
 }
 
-TEST_CASE("exact orthogonalization maps singular values below the limit to 0") {
+TEST_CASE("exact orthogonalization maps singular values below kLeastSingularValue times the norm to 0") {
   const Settings exact = ExactSettings();
   const double above = 1.01 * kLeastSingularValue;
   const double below = 0.99 * kLeastSingularValue;
@@ -199,15 +199,16 @@ double AfterExactSteps(double s) {
   for (int64_t step = 0; step < kExactSteps; ++step) {
     const NsCoefficients::Entry entry = ExactEntryOf(step);
     const double next = s * (entry.a + s * s * (entry.b + s * s * entry.c));
-    // A lifting step (core/rules/muon.h) must not map a large value to a small one, which would have a large relative
-    // error.
+    // A lifting step (core/rules/muon.h) must not map a large value to a small one, because the relative error of the
+    // small value would be large.
     if (step < kLiftingSteps && s >= 0.09) CHECK((next >= 0.33 && next <= 0.9901));
     s = next;
   }
   return s;
 }
 
-TEST_CASE("the steps of exact orthogonalization on a device map singular values to 0 or 1 except near the limit") {
+TEST_CASE(
+    "the steps of exact orthogonalization on a device map singular values to 0 or 1 except near kLeastSingularValue") {
   CHECK(AfterExactSteps(0) == 0);
   for (double s = 0x1p-37; s < 1; s *= 1.0003) CHECK(std::fabs(AfterExactSteps(s) - 1) < 1e-12);
   for (const double s : {1.0, 1 + 1e-15, 1 + 1e-9}) CHECK(std::fabs(AfterExactSteps(s) - 1) < 1e-15);

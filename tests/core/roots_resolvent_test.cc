@@ -115,7 +115,7 @@ void CheckSum(const OwnedTridiagonal& t, double shift, int64_t width) {
   ResolventSum sum(view, bounds, shift, memory.data());
   const Doubles expected = Apply(n, t.Dense(), [&](double l) { return 1 / std::sqrt(l + shift); });
   const Doubles y = Assemble(n, &sum, width);
-  // ResolventSum::Block::factors are rounded to float32.
+  // The elements of ResolventSum::Block::factors are float32.
   CHECK(LargestDifference(y, expected) <= 3e-7 * LargestOf(expected));
   CHECK(sum.largest() * (1 + 1e-6) >= LargestOf(expected));
 
@@ -193,8 +193,9 @@ void CheckRoot(const RootSpec& spec, const Doubles& matrix, double condition) {
   }
   CHECK(is_symmetric);
   const double unit = std::numeric_limits<float>::epsilon();
-  // The reduction to tridiagonal form changes A by about sqrt(n) units in the last place of its norm. If A changes
-  // by a small fraction r of its norm, its inverse square root changes by at most the fraction r * condition / 2.
+  // The reduction to tridiagonal form changes A by about sqrt(n) units in the last place of its norm. If A changes by a
+  // small fraction r of its norm, the inverse square root changes by at most a fraction r * condition / 2 of the norm
+  // of the root.
   const double bound = 8 * unit + unit * std::sqrt(static_cast<double>(n)) * condition / 2;
   CHECK(LargestDifference(root.x, exact.x) <= bound * LargestOf(exact.x));
   CHECK(root.outcome.epsilon == exact.outcome.epsilon);
@@ -267,7 +268,7 @@ TEST_CASE("the tridiagonal matrix and the reflections of the one-pass reduction 
     if (reduce == nullptr) continue;
     CAPTURE(std::string((*kernels)->name));
     for (const int64_t n : {1, 2, 3, 4, 5, 15, 16, 17, 18, 31, 33, 64, 97}) {
-      for (const int kind : {0, 1, 2}) {
+      for (const int kind : {0, 1, 2}) {  // 0: distinct eigenvalues, 1: rank of at most 3, 2: a diagonal matrix
         CAPTURE(n);
         CAPTURE(kind);
         Doubles a = WithEigenvaluesBy(

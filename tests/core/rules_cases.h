@@ -62,7 +62,7 @@ inline constexpr ScalarCase kScalarCases[] = {
     {&GroupSettings::beta2, 1, 2, &StepScalars::factor_correction, 1},
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_weight, 0.5},
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_correction, 0.875},
-    // With grafting adam, the bias of V is corrected even if use_bias_correction is false.
+    // With grafting=adam, the bias of V is corrected even if use_bias_correction is false.
     {&GroupSettings::grafting_beta2, 0.5, 3, &StepScalars::moment_correction, 0.875, WeightDecayType::kDecoupled,
      false},
     {&GroupSettings::grafting_beta2, 1, 3, &StepScalars::moment_weight, 1},
@@ -145,7 +145,7 @@ struct GrowthCase {
   Ask ask;
   Dtype computation;
   Dtype state;
-  bool by_state;    // false: the states are not read, and only what the gradient adds is checked
+  bool by_state;    // false: the rule checks only the term that the gradient adds, and reads no states
   double in_state;  // the largest element of each state
   double largest;   // the largest |G|
   double rounding;  // see GradientRounding
@@ -194,9 +194,10 @@ inline constexpr auto kCannot = GrowthCase::Ask::kCannotOverflow;
 inline constexpr auto kFault = GrowthCase::Ask::kFault;
 inline constexpr GrowthCase kGrowthCases[] = {
     {kCannot, Dtype::kF32, Dtype::kF32, true, 1, 1, 0, 1},
-    {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e10, 0, 1},  // G^2 is negligible, so the state is not read
+    // The added term is below kNegligibleGrowth times the limit, so the rule does not read the state.
+    {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e10, 0, 1},
     {kCannot, Dtype::kF32, Dtype::kF32, true, kMaxOfF32, 1e18, 0, 0},
-    {kCannot, Dtype::kF32, Dtype::kF32, false, kMaxOfF32, 1e18, 0, 1},  // only what the gradient adds is checked
+    {kCannot, Dtype::kF32, Dtype::kF32, false, kMaxOfF32, 1e18, 0, 1},  // the rule checks only the added term
     {kCannot, Dtype::kF32, Dtype::kF32, false, 0, 1e19, 0, 0},
     {kCannot, Dtype::kF64, Dtype::kF32, true, 0, 1e19, 0, 0},  // the dtype of the states has a smaller range
     {kCannot, Dtype::kF64, Dtype::kF64, true, 0, 1e19, 0, 1},
@@ -382,7 +383,7 @@ inline constexpr SmallCase kSmallCases[] = {
 // With kRoot, a matrix has been multiplied by 2^-scale. The least eigenvalue of the scaled matrix is `least`, and the
 // largest is 4. The rule maps `value`, an eigenvalue of the scaled matrix, to the matching eigenvalue of an inverse
 // root. If relative_epsilon is above 0, this is the root of the scaled matrix, otherwise the root of the original
-// matrix. With kScale, the rule returns the `scale` with which a matrix is multiplied by 2^-scale.
+// matrix. With kScale, the rule returns the scale for a matrix: the library multiplies the matrix by 2^-scale.
 struct EigenvalueCase {
   enum class Ask { kRoot, kScale };
   Ask ask;

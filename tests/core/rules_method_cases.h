@@ -193,8 +193,8 @@ inline constexpr AverageCase kAverageCases[] = {
     {AskAverage::kMove, kScheduleFree, 0.5, 0.75, 0, 0.625},
     {AskAverage::kPull, kScheduleFree, 0, 0, 0, 0},  // all weights are 0
     {AskAverage::kMove, kScheduleFree, 0, 0, 0, 0.5},
-    {AskAverage::kDifference, kGpa, 0, 0.25, 1, 0.75},  // move lr p - pull (Z - W)
-    {AskAverage::kIterate, kGpa, 0, 0.25, 1, -1},       // Z - W - lr p
+    {AskAverage::kDifference, kGpa, 0, 0.25, 1, 0.75},  // move * lr * p - pull * (Z - W)
+    {AskAverage::kIterate, kGpa, 0, 0.25, 1, -1},       // Z - W - lr * p
     {AskAverage::kDifference, kGpa, 0.25, 0.25, 1, 1},  // Z decays from 4 to 3
     {AskAverage::kIterate, kGpa, 0.25, 0.25, 1, -2},
     {AskAverage::kMoves, kNoAverage, 3, 0, 1, 0},
@@ -273,7 +273,7 @@ inline constexpr MuonCase kMuonCases[] = {
     {AskMuon::kScaledPostRows, 4, 1, 4},
 };
 
-// The schedule of a block at step t of its group.
+// The schedule of a block at step t of its group. RootTaskOf (core/rules/schedule.h) describes snapshot_step.
 struct ScheduleCase {
   enum class Ask { kInterval, kLastRefresh, kNumber, kOffset, kTask, kRule, kRefreshes, kReads, kSnapshotAfter };
   Ask ask;
@@ -349,10 +349,10 @@ inline constexpr ScheduleCase kScheduleCases[] = {
     {AskSchedule::kNumber, 26, 13, kGrowingKeys},
     {AskSchedule::kLastRefresh, 27, 27, kGrowingKeys},
     {AskSchedule::kOffset, 80, 0, kGrowingKeys, 7},
-    {AskSchedule::kOffset, 80, 3, kSpreadKeys, 7},  // 7 * 10 / 20
+    {AskSchedule::kOffset, 80, 3, kSpreadKeys, 7},  // phase * interval / frequency = 7 * 10 / 20
     {AskSchedule::kOffset, 160, 7, kSpreadKeys, 7},
     {AskSchedule::kTask, 24, NumberOf(RootTask::kCompute), kSpreadKeys, 6},
-    // The refresh of the block is 7 * 3 / 20 = 1 step after the refresh of the group.
+    // The refresh of the block is floor(7 * 3 / 20) = 1 step after the refresh of the group.
     {AskSchedule::kTask, 25, NumberOf(RootTask::kCompute), kSpreadKeys, 7},
     {AskSchedule::kTask, 24, NumberOf(RootTask::kNone), kSpreadKeys, 7},
     {AskSchedule::kTask, 5, NumberOf(RootTask::kCompute), kAsyncKeys},

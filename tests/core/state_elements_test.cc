@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of the entries of a state: which entries a state has, how callers read and write elements of entries, and how
+// Tests of state entries: which entries an optimizer has, how callers read and write elements of entries, and how
 // entries are packed into rows for files.
 #include <numeric>
 
@@ -34,7 +34,7 @@ Status WriteFloats(OptimizerState* state, const std::string& key, int64_t first,
                        memory);
 }
 
-TEST_CASE("the entries of a state are its step counters followed by the states of each block") {
+TEST_CASE("the entries of an optimizer are its step counters followed by the states of each block") {
   const MatrixWithMomentum matrix;
   std::vector<std::string> keys;
   for (const StateEntry& entry : ListEntries(matrix.plan())) keys.push_back(entry.key);
@@ -128,7 +128,7 @@ TEST_CASE("reading or writing elements first waits for pending steps and returns
 }
 
 TEST_CASE("unpacking rows of a symmetric matrix into any SymmetricForm and packing them again gives the same rows") {
-  constexpr int64_t kSize = 40;  // the last rows are so long that the limit of 100 elements admits only two
+  constexpr int64_t kSize = 40;  // the last rows are so long that the limit of 100 elements admits only two of them
   for (const SymmetricForm form : {SymmetricForm::kSquare, SymmetricForm::kLower, SymmetricForm::kUpper,
                                    SymmetricForm::kPackedLower, SymmetricForm::kPackedUpper}) {
     CAPTURE(static_cast<int>(form));

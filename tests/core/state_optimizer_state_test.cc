@@ -49,7 +49,7 @@ TEST_CASE("Bind rejects NULL for only one arena, addresses that are not aligned,
   CheckOk(state.Bind(a, a));
 }
 
-TEST_CASE("a state is initial until a call that may change it or that binds another arena") {
+TEST_CASE("is_initial returns true until a call that may change the state or that binds another arena") {
   OwnedMatrix matrix;
   OptimizerState& state = matrix.state();
   const StateEntry& entry = matrix.EntryOf("p0/0/filtered_grad");
@@ -76,7 +76,7 @@ TEST_CASE("a state is initial until a call that may change it or that binds anot
   }
 }
 
-TEST_CASE("an arena of the caller is never considered initial") {
+TEST_CASE("is_initial returns false for a state in an arena of the caller") {
   OwnedMatrix matrix;
   CallerArena caller(matrix.bytes());
   std::unique_ptr<StateMemory> memory;

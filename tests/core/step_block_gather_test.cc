@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests BlockGather, which collects whole blocks at their owners in one round of exchanges (core/comm/round.h), and
-// delivers the updates to the shard ranks in another round.
+// Tests BlockGather. In each pass, one round (core/comm/round.h) collects whole blocks at their owners, and another
+// round delivers the updates to the shard ranks.
 #include <algorithm>
 #include <atomic>
 
@@ -82,7 +82,7 @@ TEST_CASE(
           for (size_t i = 0; i < expected.size(); ++i) {
             CHECK(rank.GradientIn(whole)[i] == expected[i]);
             CHECK(param[i] == -expected[i]);
-            rank.GradientIn(whole)[i] *= 2;  // the update
+            rank.GradientIn(whole)[i] *= 2;  // the update replaces the gradient
           }
         }
         SHAMPOO_RETURN_IF_ERROR(rank.Deliver(pass, rank.SkippedOfBlocks(0)));
@@ -96,7 +96,7 @@ TEST_CASE(
       }
       return Status();
     }));
-    CHECK(collected == 24 + 5);
+    CHECK(collected == 24 + 5);  // all elements of the parameters (kSteppedShapes)
   }
 }
 
@@ -105,6 +105,7 @@ TEST_CASE("blocks of parameters that take no part in a step are not collected") 
   CheckAllOk(shards.Run([&](int, GatheringShard& rank) {
     for (size_t pass = 0; pass < 2; ++pass) {
       SHAMPOO_RETURN_IF_ERROR(rank.Collect(pass));
+      // Overwrites the first element of each block with a value that no gradient has.
       for (const WholeBlock& whole : rank.gather->PassAt(pass).whole) *rank.GradientIn(whole) = -5;
       SHAMPOO_RETURN_IF_ERROR(rank.Collect(pass, {0, 1}));
       for (const WholeBlock& whole : rank.gather->PassAt(pass).whole) {

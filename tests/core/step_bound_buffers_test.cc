@@ -7,7 +7,7 @@
 namespace shampoo {
 namespace {
 
-// Buffers of three parameters. The second parameter has no elements. The output of the third has the dtype float64.
+// Buffers of three parameters. The second parameter has no elements. The output of the third parameter is float64.
 struct ThreeParams {
   ThreeParams() : fixture(SetupOf()), bound(fixture.plan()) {}
   static StepFixture::Setup SetupOf() {
@@ -22,7 +22,7 @@ struct ThreeParams {
   alignas(8) float param[4] = {}, grad[4] = {}, out[8] = {}, copy[4] = {};
 };
 
-TEST_CASE("bound buffers are returned, and HasGradient is true for a parameter with elements and a gradient") {
+TEST_CASE("the bound buffers can be read, and HasGradient is true for a parameter with elements and a gradient") {
   ThreeParams three;
   const std::vector<Param>& params = three.fixture.plan().params;
   CheckOk(three.Bind(0, {three.param, three.grad, three.param, three.copy}));
@@ -79,7 +79,7 @@ TEST_CASE("the error for incompatible buffers names the buffer and the parameter
              {p, three.grad, o + 1, nullptr},
              "parameter \"p2\": out is not aligned: expected an address that is a multiple of 8"},
         Case{0, {p, three.grad, p + 1, nullptr}, "out overlaps param"},
-        Case{2, {p, three.grad, p, nullptr}, "out overlaps param"},  // out is float64
+        Case{2, {p, three.grad, p, nullptr}, "out overlaps param"},  // out must not be param, because out is float64
         Case{0, {p, p, p, nullptr}, "out overlaps grad"}, Case{0, {p, three.grad, o, p + 3}, "copy overlaps param"},
         Case{0, {p, o + 4, o, o + 7}, "copy overlaps grad"}, Case{0, {p, three.grad, o, o + 3}, "copy overlaps out"}}) {
     CheckError(three.Bind(one.param, one.buffers), Code::kInvalid, one.says);

@@ -122,7 +122,7 @@ TEST_CASE(
   CHECK(out == Floats(4, 0.5F));
 }
 
-TEST_CASE("BeginWithExcluded keeps excluded blocks among the items and reports their updates as skipped") {
+TEST_CASE("BeginWithExcluded keeps the StepItem of each excluded block and marks the update of the block as skipped") {
   Descent descent({{2, 2}, {2, 2}});
   CheckOk(descent.List());
   descent.context.Exclude(descent.context.ItemOf(1));
@@ -202,7 +202,9 @@ TEST_CASE("the statistic root_computed counts each root once for each step that 
   }
 }
 
-TEST_CASE("a step adds the weight of its iterate to the state lr_sum of every block unless the step is skipped") {
+TEST_CASE(
+    "unless it is skipped, a step adds the coefficient of its iterate in the average to the state lr_sum of every "
+    "block") {
   Descent descent({{2, 2}, {2, 2}}, "averaging=schedule_free average_lr_power=1");
   descent.Bind(1, nullptr);
   const auto lr_sum = [&](size_t block) {
@@ -221,7 +223,7 @@ TEST_CASE("a step adds the weight of its iterate to the state lr_sum of every bl
 TEST_CASE("the average of weight_ema advances in every step, also in blocks that are not updated") {
   Descent descent({{2, 2}, {2, 2}}, "weight_ema=0.5");
   descent.Bind(1, nullptr);
-  CheckOk(descent.state().WriteSteps(0, 1));  // the averages start after step 1
+  CheckOk(descent.state().WriteSteps(0, 1));  // the average starts after step 1 (weight_ema_start)
   for (int i = 0; i < 4; ++i) descent.StateOf("p1/0/ema_offset")[i] = 8;
   descent.Step();
   CHECK(descent.params[0][0] == 0.5);

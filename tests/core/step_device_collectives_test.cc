@@ -59,6 +59,7 @@ class RankOfThree {
   }
 };
 
+// The bytes that rank 1 sends to ranks 0, 1 and 2 in an all-to-all, and those that it receives from these ranks.
 const std::vector<size_t> kSendBytes = {5, 0, 2};
 const std::vector<size_t> kRecvBytes = {1, 3, 6};
 
@@ -198,6 +199,7 @@ TEST_CASE("a step that is enqueued again skips the collectives that this rank ha
     one.device.exchange_error = "the copy failed";
     CHECK(one.Gather(&buffer) == takes_device_memory);
     one.device.exchange_error.clear();
+    // If the communicator takes host memory, the copy before the second Gather() fails, so this rank does not join it.
     const int64_t joined = takes_device_memory ? 3 : 2;
     CHECK(one.collectives->joined() == joined);
     CHECK(!one.collectives->has_lost_data());

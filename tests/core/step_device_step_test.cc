@@ -95,7 +95,7 @@ struct OnDevice {
     int64_t failed_call = 0;
     return step->ReportSteps(true, &failed_call);
   }
-  // Binds the first parameter with this gradient.
+  // Binds the buffers of the first parameter, with `grad` as its gradient.
   void BindGradient(const float* grad) {
     const Buffers bound{param, grad, param, nullptr};
     StepFixture::Ok(buffers->Bind(0, {&bound, 1}));
@@ -166,7 +166,7 @@ TEST_CASE("step counters that the caller has written between steps are read befo
 }
 
 TEST_CASE(
-    "with status_lag 0 a rejected step returns its own error, and with status_lag 1 the next step returns the error") {
+    "with status_lag=0 a rejected step returns its own error, and with status_lag=1 the next step returns the error") {
   for (const char* const lag : {"0", "1"}) {
     OnDevice one(Cat("status_lag=", lag));
     one.RejectNextGradient();
@@ -274,7 +274,7 @@ TEST_CASE("if async roots fail, the next step that is not captured returns the e
   }
 }
 
-// A device that reports that it could not compute the root of the matrix diag(4, 16).
+// An optimizer whose device reports that it could not compute the root of the factor matrix diag(4, 16).
 struct FailedRoot : OnDevice {
   explicit FailedRoot(RootFailure failure)
       : OnDevice("precondition_frequency=1 use_bias_correction=false root_relative_epsilon=0 epsilon=1e-30") {
@@ -294,7 +294,7 @@ TEST_CASE(
     one.device.successful_retry = successful;
     const LogCapture log;
     one.StepAndFinish();
-    CHECK(one.StateAt(one.plan->blocks[0].inverse[0])[0] == 0.125F);
+    CHECK(one.StateAt(one.plan->blocks[0].inverse[0])[0] == 0.125F);  // the successful retry of the fake writes 0.125
     REQUIRE(one.device.retries.size() == static_cast<size_t>(successful));
     CHECK(one.device.retries[0] == cuda::RetryMethod::kSingle);
     CHECK(one.device.retries.back() == (successful == 1 ? cuda::RetryMethod::kSingle : cuda::RetryMethod::kNewton));
@@ -407,7 +407,7 @@ TEST_CASE("if devices find a difference between ranks, the error names the diffe
     const char* says;
   };
   for (const Case& one :
-       {Case{RankDifference::kPlace, Code::kComm, "rank 1 is at an exchange of another optimizer"},
+       {Case{RankDifference::kPlace, Code::kComm, "rank 1 and rank 0 are at different exchanges"},
         Case{RankDifference::kStep, Code::kState, "rank 1 is at step 7 and rank 0 at step 0"},
         Case{RankDifference::kScalars, Code::kInvalid, "rank 1 has a different learning rate"},
         Case{RankDifference::kInputs, Code::kNumeric,
@@ -460,7 +460,8 @@ TEST_CASE(
   }
 }
 
-// The streams of the other ranks are perhaps not captured. Then the other ranks may already be waiting for this rank.
+// It is possible that the other ranks do not capture their streams. They may then already be waiting for this rank in a
+// collective, so the step aborts the communicator.
 TEST_CASE("during a capture by another thread, a step fails and aborts the communicator, but a report only fails") {
   DeviceReplica rank;
   CheckOk(rank.Step());
@@ -503,7 +504,7 @@ TEST_CASE(
   }
 }
 
-// Rank 0 of two shards on a fake device. Both shards send the same data. By default, each shard holds the whole
+// Rank 0 of two shard ranks on a fake device. Both ranks send the same data. By default, each rank holds the whole
 // parameter.
 struct DeviceShard : RankOfTwo, OnDevice {
   explicit DeviceShard(std::shared_ptr<Communicator> replicas = nullptr, const OptionKeys& keys = {},
@@ -517,8 +518,7 @@ struct DeviceShard : RankOfTwo, OnDevice {
 constexpr bool kAmongShards = true;
 
 TEST_CASE(
-    "shards on devices read all step counters from the device, even those of groups that are active only on other "
-    "shards") {
+    "shard ranks read all step counters from their devices, even those of groups that are active only on other ranks") {
   DeviceShard rank;
   rank.device.counted_steps = {5};
   CheckOk(rank.Step());
@@ -528,8 +528,8 @@ TEST_CASE(
   CHECK(rank.device.steps[0].shard_place == rank.device.steps[1].shard_place);
 }
 
-// Returns a setup in which two shards gather matrices. Shard rank 0 holds all elements of matrix p if is_held[p] is
-// true, otherwise no element. If `second_group` has keys, the last matrix is in a second group with these keys.
+// Returns a setup in which two shard ranks gather matrices. Shard rank 0 holds all elements of matrix p if is_held[p]
+// is true, otherwise no element. If `second_group` has keys, the last matrix is in a second group with these keys.
 StepFixture::Setup GatheredMatrices(const std::vector<bool>& is_held, const OptionKeys& second_group = {}) {
   StepFixture::Setup setup{.keys = {}, .params = {}};
   if (!second_group.empty()) setup.more_groups = {second_group};
@@ -546,7 +546,7 @@ StepFixture::Setup GatheredMatrices(const std::vector<bool>& is_held, const Opti
   return setup;
 }
 
-TEST_CASE("a shard cannot capture a step before the shard knows which groups took part in the previous step") {
+TEST_CASE("a shard rank cannot capture a step before the rank knows which groups took part in the previous step") {
   const char* const says = "group 0 had no gradient on this rank in the previous step, so only the report";
   // In the pending step, this rank has no gradient of its parameter, or holds no elements of a gathered parameter.
   for (const auto& [gathers, counts] : {std::pair{false, "false"}, {true, "false"}, {true, "true"}}) {
@@ -592,8 +592,8 @@ TEST_CASE(
 }
 
 TEST_CASE(
-    "with count_empty_steps, a step is counted in groups without gradients, even before the report of the step is "
-    "known") {
+    "with count_empty_steps, the host counts a step in groups without gradients even before it knows the report of the "
+    "step") {
   const OptionKeys keys = "count_empty_steps=true";
   DeviceShard rank(nullptr, keys);
   rank.BindGradient(nullptr);
@@ -655,7 +655,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("if the devices of the shards reject a step, the hosts determine the error") {
+TEST_CASE("if the devices of shard ranks reject a step, the hosts determine the error") {
   struct Case {
     RankDifference difference;
     Code code;
@@ -663,7 +663,7 @@ TEST_CASE("if the devices of the shards reject a step, the hosts determine the e
     std::function<void(char* segment)> change;  // changes the segment of the other rank
   };
   const Case cases[] = {
-      {RankDifference::kPlace, Code::kComm, "shard rank 1 is at an exchange of another optimizer", [](char*) {}},
+      {RankDifference::kPlace, Code::kComm, "shard rank 1 and shard rank 0 are at different exchanges", [](char*) {}},
       {RankDifference::kStep, Code::kState, "shard rank 1 is at step 7 of group 0, and shard rank 0 is at step 1",
        [](char* segment) { Put(segment, kStepInSegment, int64_t{7}); }},
       {RankDifference::kInputs, Code::kInvalid,
@@ -689,7 +689,7 @@ TEST_CASE("if the devices of the shards reject a step, the hosts determine the e
   }
 }
 
-TEST_CASE("the error of one shard is returned with the rank of that shard") {
+TEST_CASE("the error of one shard rank is returned with the number of this rank") {
   DeviceShard rank;
   rank.comm.change = [](int64_t call, int from, char* segment, size_t bytes) {
     if (call == 2 && from == 1) std::memset(segment, 0, bytes);  // the other rank has no error
@@ -740,8 +740,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "roots that a device has computed ahead are computed again if the caller may have written the state since then") {
+TEST_CASE("async roots are computed again if the caller may have written the state after the snapshot of the roots") {
   OnDevice one(kAsync);
   TakeSnapshot(&one);
   CheckOk(one.state->Bind(nullptr, nullptr));
@@ -846,14 +845,16 @@ TEST_CASE("if the devices reject an export, the error names the rank that makes 
   DeviceReplica rank(kExportsEma);
   CheckOk(rank.Step());
   CheckOk(rank.Report());
-  // Replicas compare three values. The last value is whether the rank makes a step or an export.
+  // Replicas compare three values: one of the parameter, one of the group, and a ReplicaInputs::Action.
   const size_t action_at = 2 * sizeof(int64_t);
   rank.comm.change = [&](int64_t, int from, char* segment, size_t bytes) {
     if (from == 1 && bytes == 3 * sizeof(int64_t)) Put(segment, action_at, int64_t{ReplicaInputs::kSteps});
   };
   rank.RejectNext(RankDifference::kInputs);
   CheckError(rank.Export(), Code::kState, "rank 0 exports averages and rank 1 makes a step");
-  const int64_t of_devices = rank.comm.calls + 1;  // the number of the collective in which the devices make the export
+  // The number of the next collective, with which the devices make the export. In later collectives, the hosts
+  // determine the error.
+  const int64_t of_devices = rank.comm.calls + 1;
   rank.comm.change = [&](int64_t call, int from, char* segment, size_t) {
     if (from == 1 && call > of_devices) Put(segment, 0, int64_t{7});
   };
@@ -870,12 +871,12 @@ TEST_CASE("if the devices reject an export, the error names the rank that makes 
              "shard rank 0 exports averages and shard rank 1 makes a step; the step has changed nothing. Call");
 }
 
-TEST_CASE("if only the replicas of one shard find an error, the other shards return it, too") {
+TEST_CASE("if only the replicas of one shard find an error, the ranks of the other shards return it, too") {
   const MirrorComm replicas(2, 0, kTakesDeviceMemory);
   DeviceShard rank(replicas.shared());
   rank.comm.change = [](int64_t call, int from, char* segment, size_t bytes) {
     if (from != 1) return;
-    if (call == 3) Put(segment, 0, static_cast<int32_t>(Code::kNumeric));  // the second agreement of the shards
+    if (call == 3) Put(segment, 0, static_cast<int32_t>(Code::kNumeric));  // the second agreement of the shard ranks
     if (bytes == kTextBytes) std::strcpy(segment, "its replicas differ");
   };
   CheckError(rank.ErrorOfStep(RankDifference::kFailed), Code::kNumeric, "shard rank 1: its replicas differ");

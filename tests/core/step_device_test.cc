@@ -135,13 +135,14 @@ TEST_CASE("the error of a step that cannot be captured has the number of the ste
   const Settings& settings = fixture.state().hyper_parameters().settings(0);
   const Block& block = fixture.plan().blocks[0];
   CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 4), 4), Code::kState,
-             "inverse roots of group 0 are due at step 4 (precondition_frequency 4, root_async 2)");
+             "inverse roots of group 0 are due at step 4 (precondition_frequency=4, root_async=2)");
   CheckError(RejectCapture(fixture.inputs(), block, GroupScheduleOf(settings, 6), 6), Code::kState,
              "inverse roots of group 0 are put into use at step");
 }
 
 TEST_CASE(
-    "LogSkipped logs what a device skipped between two reports, and returns the last block whose update was skipped") {
+    "LogSkipped logs the blocks and steps that a device skipped between two reports, and returns the last block whose "
+    "update was skipped") {
   StepFixture fixture({}, {{2, 3}, {2, 3}});
   cuda::StepReport before{};
   cuda::StepReport now{};

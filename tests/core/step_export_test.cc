@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests exports of averages on the CPU by one rank, by replicas, and by shards that gather blocks.
+// Tests exports of averages on the CPU by one rank, by replicas, and by shard ranks that gather blocks.
 #include <algorithm>
 
 #include "tests/core/stepping_ranks.h"
@@ -23,7 +23,8 @@ std::vector<Status> ExportOnAll(SteppingRanks<Rank>* ranks) {
   return ranks->Run([](int, Rank& rank) { return ExportToGradients(rank.step.get(), &rank); });
 }
 
-TEST_CASE("an export of replicas or of gathered shards is bit-identical to that of one rank") {
+TEST_CASE(
+    "an export by replicas, or by shard ranks with shard_mode=gather, is bit-identical to an export by one rank") {
   Alone alone(kAllStates + kWithEma);
   for (const int step : {0, 1}) {
     FillGradients(step, &alone);
@@ -87,9 +88,9 @@ TEST_CASE("an error of one rank in an export is returned by all ranks, and nothi
   CheckErrorOfOneRank<ShardRank>(kGather);
 }
 
-// Counts the collectives that shard rank 1 makes in `work`. For each of them, runs `work` on two shards that gather
-// blocks, while this collective fails on shard rank 1. Checks that each rank returns an error from this run or from a
-// second run.
+// Counts the collectives that shard rank 1 makes in `work`. For each of them, runs `work` on two shard ranks that
+// gather blocks, while this collective fails on shard rank 1. Checks that each rank returns an error from this run or
+// from a second run.
 template <typename Work>
 void FailEachCollective(const OptionKeys& keys, Work&& work) {
   int64_t calls = 0;
@@ -113,7 +114,7 @@ void FailEachCollective(const OptionKeys& keys, Work&& work) {
   CHECK(calls > 2);
 }
 
-TEST_CASE("on gathered shards, if one collective of an export or of a step fails, every rank returns an error") {
+TEST_CASE("with shard_mode=gather, if one collective of an export or of a step fails, every rank returns an error") {
   const OptionKeys buckets = "comm_bucket_bytes=1";
   FailEachCollective(kWithEma + buckets, [](SteppingRanks<ShardRank>* shards) { return ExportOnAll(shards); });
   const auto step = [](SteppingRanks<ShardRank>* shards) { return shards->Step(); };

@@ -77,7 +77,7 @@ struct OptionKeys {
   std::string text;
 };
 
-// The plan, state, buffers and history of an optimizer on one rank. Tests construct classes of core/step from these
+// The plan, state, buffers and history of an optimizer on one rank. Tests construct objects of core/step from these
 // parts. At first, all elements of parameters and gradients are 1, in float32.
 class StepFixture {
  public:
@@ -86,7 +86,7 @@ class StepFixture {
     std::vector<ParamDesc> params;
     std::vector<OptionKeys> more_groups = {};
     Placement placement = {};
-    // With shard_mode gather: the descriptions of the same parameters on shard rank 1.
+    // With shard_mode=gather: the descriptions of the same parameters on shard rank 1.
     std::vector<ParamDesc> params_of_shard_1 = {};
   };
 
@@ -211,7 +211,8 @@ class StepFixture {
   std::unique_ptr<StepHistory> history_;
 };
 
-// Keys for plain gradient descent: parameter - lr * gradient. Preconditioning starts at step 1000.
+// Keys for plain gradient descent: parameter - lr * gradient. With refresh_growth=0, preconditioning starts at step
+// precondition_frequency.
 inline const OptionKeys kPlainDescent =
     "lr=0.5 beta1=0 grafting=none refresh_growth=0 precondition_frequency=1000 use_merge_dims=false";
 

@@ -52,7 +52,7 @@ TEST_CASE("ordinary gradients pass, and nothing is excluded") {
   CHECK(checked.result.messages.empty());
 }
 
-TEST_CASE("a gradient that is not finite is an error with the position") {
+TEST_CASE("a gradient that is not finite is an error that names the element and its block") {
   for (const float value : {kNan, kInfinity, -kInfinity}) {
     Checked checked;
     checked.gradients[0][13] = value;
@@ -105,7 +105,7 @@ TEST_CASE("a parameter is checked only with coupled weight decay") {
 }
 
 TEST_CASE(
-    "a gradient passes if the exact check finds no overflow, even if the first scan could not exclude an overflow") {
+    "a gradient passes if the exact check finds no overflow, even if the first scan could not rule out an overflow") {
   Checked checked;
   // Each element of the 4 x 4 factor matrix is a sum of 2 products, and each element of the 2 x 2 factor matrix is a
   // sum of 4 products. The limit for each sum is 1.7e38, half of the largest float32 number.
@@ -143,7 +143,7 @@ TEST_CASE("the check for overflow includes gradient_scale") {
   CheckOk(checked.CheckGradients());
 }
 
-// Fills a factor matrix so that it would overflow with the gradients of this step.
+// Sets an element of a factor matrix of p1, and the gradient of p1, such that a step would overflow the factor matrix.
 void FillFactor(Checked* checked) {
   checked->StateOf("p1/0/factor.0")[0] = 3.3e38F;
   checked->gradients[1].assign(8, 2e18F);

@@ -10,7 +10,8 @@
 namespace shampoo {
 namespace {
 
-TEST_CASE("the roots and their statuses are returned to the device, and the roots have the dtype of the computation") {
+TEST_CASE(
+    "HostRoots returns the roots and their statuses to the device, and the roots have the dtype computation_dtype") {
   for (const char* const dtype : {"f32", "f64"}) {
     RootsOnHost one(1, Cat("computation_dtype=", dtype), {}, 3);
     one.host.matrices[{0, 1}] = {9, 0, 0, 0, 4, 0, 0, 0, 1};
@@ -22,13 +23,13 @@ TEST_CASE("the roots and their statuses are returned to the device, and the root
     CHECK(eigen.kind == RootKind::kEigen);
     CHECK(eigen.failure == RootFailure::kNone);
     CHECK(eigen.diagonal_input == 0);
-    CHECK(eigen.ticket == 0);  // the host does not return the ticket, which the device knows
+    CHECK(eigen.ticket == 0);  // the host does not return the ticket, because the device knows it
     CHECK(one.host.statuses[{0, 1}].kind == RootKind::kDiagonal);
     CHECK(one.host.statuses[{0, 1}].diagonal_input == 1);
   }
 }
 
-TEST_CASE("the status of a root has the iterations of its method") {
+TEST_CASE("the status of a root contains the number of iterations of its method") {
   RootsOnHost one(1, "root_method=newton");
   one.Run();
   const cuda::RootStatus& status = one.host.statuses[{0, 0}];
@@ -66,7 +67,7 @@ TEST_CASE("a root that its method cannot compute is computed by another rung, on
   }
 }
 
-TEST_CASE("the residuals of a root are measured if its group tracks them") {
+TEST_CASE("the residuals of a root are measured only with track_root_residuals=true") {
   for (const bool tracks : {true, false}) {
     RootsOnHost one(1, Cat("track_root_residuals=", tracks ? "true" : "false"));
     one.Run();

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the jobs of HostRoots. A job computes the inverse roots of one step on the host for a device. The
-// device is a FakeHostRoots, which copies matrices and records the calls that it receives.
+// Tests the jobs of HostRoots. In each step, every block has a RootTask, and every job is for one RootTask. The job
+// computes, on the host for a device, the inverse roots of all blocks that have this task. The device is a
+// FakeHostRoots, which copies matrices and records the calls that it receives.
 #include <cmath>
 
 #include "core/step/host_roots.h"
@@ -16,7 +17,7 @@ using CallsOfThread = std::vector<std::string>;
 constexpr RootTask kNoTask = RootTask::kNone;
 constexpr RootTask kTakesSnapshot = RootTask::kTakeSnapshot;
 
-TEST_CASE("a rank that owns no block with async roots needs no thread for them") {
+TEST_CASE("a rank that owns no block with async roots creates no thread for async roots") {
   for (const int rank : {0, 1}) {
     RootsOnHost one(1, {}, ReplicaPlacement(rank, 2));
     one.Create();
@@ -24,7 +25,8 @@ TEST_CASE("a rank that owns no block with async roots needs no thread for them")
   }
 }
 
-TEST_CASE("a job computes the roots of all blocks that have its task; without such blocks, no job starts") {
+TEST_CASE(
+    "a job computes the roots of all blocks that have the task of the job, and without such blocks, no job starts") {
   RootsOnHost one(3);
   one.tasks = {RootTask::kFromSnapshot, kTakesSnapshot, kNoTask};
   one.Create();
@@ -44,7 +46,8 @@ TEST_CASE("a job computes the roots of all blocks that have its task; without su
 }
 
 TEST_CASE(
-    "the bias correction of a factor matrix is for the step of its block or, if steps are by group, of its group") {
+    "the bias correction of a factor matrix uses the step number of its block or, if step numbers are by group, of its "
+    "group") {
   for (const bool by_block : {true, false}) {
     RootsOnHost one(2, "beta2=0.5");
     for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
@@ -96,7 +99,7 @@ TEST_CASE("roots that do not fit one buffer are computed in chunks, which use th
   }
 }
 
-TEST_CASE("dims without a factor matrix have no root on the host and no memory for one") {
+TEST_CASE("for a dim without a factor matrix, the host computes no root and needs no memory") {
   RootsOnHost one(1, "skip_dim_size=2 grafting=adam", {}, 3);
   CHECK(cuda::HostRootBufferBytes(*one.plan) == cuda::HostRootBytes(one.plan->blocks[0], 0));
   one.Run();
@@ -125,7 +128,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("if a job fails on its thread, the job is ended on the device, and only the next call returns the error") {
+TEST_CASE("if a job fails on its thread, the job is ended on the device, and only the next WaitFor returns the error") {
   for (const char* const call : {"fetch", "wait", "return", "end"}) {
     CAPTURE(std::string(call));
     RootsOnHost one(1);
@@ -144,13 +147,13 @@ TEST_CASE("a job that cannot begin makes no other calls, and TakeError returns i
   one.host.fails = {"begin"};
   one.Create();
   for (int job = 0; job < 4; ++job)
-    CheckOk(one.Start());  // with root_async 2, the fourth start waits for the first job
+    CheckOk(one.Start());  // with root_async=2, the fourth start waits for the first job
   CheckError(one.roots->TakeError(), Code::kDevice, "begin");
   one.roots = nullptr;
   for (const std::string& call : one.host.calls()) CHECK(call.find("begin") == 0);
 }
 
-TEST_CASE("a job that the device cannot start is an error at once, and the thread does not run the job") {
+TEST_CASE("if the device cannot start a job, Start returns the error, and the thread does not run the job") {
   RootsOnHost one(1);
   one.host.fails = {"start"};
   one.Create();
@@ -194,7 +197,7 @@ TEST_CASE(
   CHECK(report.outcome.ok());
 }
 
-TEST_CASE("a job that StartFromStep starts uses the bias correction for the step of the group") {
+TEST_CASE("a job that StartFromStep starts uses the bias correction for the step number of the group") {
   RootsOnHost one(2, "beta2=0.5");
   for (int64_t b = 0; b < 2; ++b) one.host.matrices[{b, 0}] = {2, 0, 0, 6};
   one.steps = {2};

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests whole steps on the CPU, on one rank and on several ranks. Each rank is a thread. The ranks are replicas,
-// shards, or shards that gather blocks.
+// Tests whole steps on the CPU, on one rank and on several ranks. Each rank is a thread. If there are several ranks,
+// they are replicas, shard ranks with shard_mode=local, or shard ranks with shard_mode=gather.
 #include <limits>
 
 #include "tests/core/log_capture.h"
@@ -19,7 +19,7 @@ TEST_CASE("a preconditioned scalar moves by the learning rate in the first step"
       kPlainDescent + "precondition_1d=true precondition_frequency=1 beta2=1 root_relative_epsilon=0 epsilon=1e-30",
       {{1}});
   alone.gradients[0] = {8};
-  CheckOk(alone.Step());  // F = 64, so that the direction is 8 / sqrt(64)
+  CheckOk(alone.Step());  // F = 64, so the direction is 8 / sqrt(64)
   CHECK(alone.params[0][0] == doctest::Approx(0.5));
   alone.gradients[0] = {6};
   CheckOk(alone.Step());  // F = 100
@@ -167,7 +167,7 @@ TEST_CASE("after a collective has failed on a single replica, the later steps of
   CheckAllFail(replicas.Step(), Code::kComm, "a collective or a CUDA call failed before");
 }
 
-TEST_CASE("steps of shards that gather their blocks are bit-identical to those of one rank") {
+TEST_CASE("steps of shard ranks that gather their blocks are bit-identical to those of one rank") {
   for (const bool with_all_to_all : {false, true}) {
     for (const char* const bucket_bytes : {"0", "1"}) {
       CAPTURE(with_all_to_all);
@@ -209,7 +209,7 @@ TEST_CASE("a gathered block with a bad gradient is skipped on all ranks that hol
   Alone alone(kAllStates + "on_nonfinite=skip_block");
   const LogCapture log;
   alone.gradients[0][13] = kNan;
-  shards[1].gradients[0][1] = kNan;
+  shards[1].gradients[0][1] = kNan;  // the same element: shard rank 1 holds elements 12 to 23
   CheckOk(alone.Step());
   shards.StepOk();
   CHECK(alone.params[0][1] == 1);  // elements 1 and 13 are in the same block, and element 5 is in another block
@@ -253,7 +253,7 @@ TEST_CASE("the owner of a gathered block skips an update that would overflow a p
   }
 }
 
-TEST_CASE("with shard_mode gather, a step that one rank skips is skipped on all ranks") {
+TEST_CASE("with shard_mode=gather, a step that one rank skips is skipped on all ranks") {
   SteppingRanks<ShardRank> shards(2, kGather + "on_nonfinite=skip_step");
   const LogCapture log;
   shards[0].gradients[0][1] = kNan;
@@ -265,7 +265,7 @@ TEST_CASE("with shard_mode gather, a step that one rank skips is skipped on all 
   }
 }
 
-// In a step with shard_mode gather, a collect round is followed by a deliver round (core/step/block_gather.h).
+// In a step with shard_mode=gather, a collect round is followed by a deliver round (core/step/block_gather.h).
 TEST_CASE("if the collect round fails on one shard rank, the deliver round reports the failure to all ranks") {
   for (const bool with_all_to_all : {false, true}) {
     SteppingRanks<ShardRank> shards({2, with_all_to_all}, kGather);

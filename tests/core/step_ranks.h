@@ -15,13 +15,13 @@
 
 namespace shampoo {
 
-// Byte offsets in the segment that a shard rank whose optimizer has one group sends in an agreement. At the first
-// offset is the step of the group. At the second is one byte for each parameter, with the state of its gradient.
+// Byte offsets in the segment that a shard rank sends in an agreement, for an optimizer with one group.
+// kStepInSegment: the step of the group. kGradientsInSegment: one byte for each parameter, the state of its gradient.
 constexpr size_t kStepInSegment = sizeof(ShardHeader);
 constexpr size_t kGradientsInSegment = kStepInSegment + sizeof(int64_t);
 
-// A shard rank with parameters of these shapes. If a shape has no elements, the elements of the parameter are on other
-// ranks.
+// A shard rank whose parameters have the shapes `shapes`. If a shape has no elements, the elements of the parameter are
+// on other ranks.
 struct AgreeingShard : ContextFixture {
   AgreeingShard(const std::shared_ptr<Communicator>& comm, const std::vector<std::vector<int64_t>>& shapes)
       : ContextFixture("max_preconditioner_dim=4", shapes),
@@ -54,7 +54,7 @@ class RecordingShards final : public ShardAgreement {
   Status agreed;
 };
 
-// A replica that exchanges the updates of parameters of these shapes.
+// A replica that exchanges the updates of parameters with the shapes `shapes`.
 struct SharingReplica : ContextFixture {
   SharingReplica(const std::shared_ptr<Communicator>& comm, const OptionKeys& keys,
                  const std::vector<std::vector<int64_t>>& shapes)

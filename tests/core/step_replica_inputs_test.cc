@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests how replicas compare the inputs of a step, and the parameters. step_rounds_test.cc tests the comparison of
+// Tests how replicas compare the inputs of a step, and their parameters. step_rounds_test.cc tests the comparison of
 // hyper-parameters.
 #include "core/step/replica_inputs.h"
 #include "core/step/scan_spans.h"
@@ -45,10 +45,10 @@ TEST_CASE("the hash of the inputs of a step depends on each input") {
 
 TEST_CASE("the error for the first input that differs names two ranks and their values") {
   struct Case {
-    // The position of the input that differs: the two parameters, then the two groups, then ReplicaInputs::Action.
+    // The position of the input that differs. 0 and 1: a parameter; 2 and 3: a group; 4: the ReplicaInputs::Action.
     size_t index;
-    // The input of rank 2. Of a parameter: 1 if it has a gradient, plus 2 for each excluded block. Of a group: the
-    // number of steps. An Action: 1 (kSkips) if the rank skips the step.
+    // The input of rank 2 at this position. For a parameter: 1 if it has a gradient, plus 2 for each excluded block.
+    // For a group: the number of steps that it has made. For the Action: 1 (kSkips), because the rank skips the step.
     int64_t value;
     Code code;
     const char* says;

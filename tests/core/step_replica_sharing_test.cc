@@ -61,7 +61,8 @@ TEST_CASE("each rank receives the updates of the other ranks' blocks, bucket by 
 }
 
 TEST_CASE(
-    "the shards agree on the result of the first bucket, and an error of another shard ends the step of this rank") {
+    "shard ranks agree on the result of the first bucket, and an error of another shard rank ends the step of this "
+    "rank") {
   MirrorComm comm;
   SharingReplica replica(comm.shared(), kTwoBuckets, kFourMatrices);
   CheckOk(replica.Share(0));
@@ -72,7 +73,7 @@ TEST_CASE(
   CheckError(replica.Share(0), Code::kNumeric, "another shard failed");
   CHECK(comm.calls == 4);  // the second bucket is exchanged, too
   CHECK(!comm.get()->failed());
-  // A failed collective of the shards is reported to the other replicas in the second bucket.
+  // The rank reports a failed collective of shard ranks to the other replicas in the exchange of the second bucket.
   replica.shards.agreed = CommFailed("an all_gather of shards failed");
   CheckError(replica.Share(0), Code::kComm, "an all_gather of shards failed");
   CHECK(comm.get()->failed());
@@ -118,7 +119,7 @@ TEST_CASE("a failure in the last exchange of a step is reported in the first exc
   });
   CheckOk(statuses[0]);
   CheckError(statuses[1], Code::kComm, "rank 1: all_gather of the communicator returned 2");
-  CHECK(two[1].shards.calls.size() == 1);  // the shards agree only once
+  CHECK(two[1].shards.calls.size() == 1);  // the shard ranks agree only once
   const auto next = two.Run([&](int rank, SharingReplica& replica) {
     return rank == 0 ? replica.Share(0) : (replica.exchange->Report(0, statuses[1]), Status());
   });
@@ -159,7 +160,8 @@ TEST_CASE("a rank's own failure has priority over a failure that another rank fo
   CheckAllFail(statuses, Code::kNumeric, "rank 1: NaN");
 }
 
-TEST_CASE("ReportWithShards reports a failure to the replicas and, only at the first bucket, also to the shards") {
+TEST_CASE(
+    "ReportWithShards reports a failure to the replicas and, only at the first bucket, also to the other shard ranks") {
   for (const int64_t bucket : {0, 1}) {
     CAPTURE(bucket);
     RanksOnThreads<SharingReplica> two(2, kTwoBuckets, kFourMatrices);

@@ -138,7 +138,7 @@ TEST_CASE("Report joins a round at each call, but after a failed collective only
 TEST_CASE("the status codes and flags that ranks gather after a step on a device are checked") {
   const auto gather = [](int64_t from_rank_1) {
     MirroredRounds one;
-    one.comm.PutFrom(1, 0, from_rank_1);
+    one.comm.PutFrom(1, 0, from_rank_1);  // the status code plus 256 times the flags
     return one.rounds.GatherCodes({}, 0);
   };
   CheckCommError(gather(77), "received an invalid status code from rank 1: 77");
@@ -229,7 +229,7 @@ struct Shard {
   AgreeingShard agreeing;
 };
 
-TEST_CASE("invalid numbers in the agreement of shards make the agreement fail with SHAMPOO_E_COMM") {
+TEST_CASE("invalid numbers in the agreement of shard ranks make the agreement fail with SHAMPOO_E_COMM") {
   const auto check = [](const char* what, const std::function<void(char* segment)>& change) {
     CAPTURE(std::string(what));
     Shard shard;
@@ -248,7 +248,7 @@ TEST_CASE("invalid numbers in the agreement of shards make the agreement fail wi
 }
 
 TEST_CASE(
-    "shards compare hyper-parameters, gradients and steps, and activate a group that is active on another shard") {
+    "shard ranks compare hyper-parameters, gradients and steps, and activate a group that is active on another rank") {
   const auto check = [](const std::function<void(char* segment)>& change, Code code, const char* says) {
     Shard shard;
     shard.comm.ChangeFrom(1, change);
@@ -272,7 +272,7 @@ TEST_CASE(
   CHECK(other.agreeing.context.group(0).active);
 }
 
-TEST_CASE("shards at different steps get the same error in every agreement") {
+TEST_CASE("shard ranks at different steps get the same error in every agreement") {
   Shard shard(2, 1);
   shard.comm.PutFrom(0, kStepInSegment, int64_t{9});
   const int64_t steps[] = {4};
@@ -283,7 +283,7 @@ TEST_CASE("shards at different steps get the same error in every agreement") {
   }
 }
 
-TEST_CASE("an agreement of shards succeeds or returns an error, whatever bytes a shard receives") {
+TEST_CASE("an agreement of shard ranks succeeds or returns an error, whatever bytes a rank receives") {
   std::mt19937_64 random(9);
   int agreed = 0;
   for (int i = 0; i < 500; ++i) {

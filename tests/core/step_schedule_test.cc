@@ -112,7 +112,8 @@ TEST_CASE(
   }
 }
 
-// Returns the root tasks (such as "5 compute, 10 take, ") of a block that takes part only in `steps`.
+// Returns the root tasks (such as "5 compute, 10 take, ") of a block that takes part only in `steps`. "take" is
+// RootTask::kTakeSnapshot, and "use" is RootTask::kFromSnapshot.
 std::string Course(const RefreshKeys& keys, const std::vector<int64_t>& steps) {
   std::string course;
   int64_t snapshot_step = 0;
@@ -137,14 +138,15 @@ TEST_CASE("with root_async, the tasks of a block that misses steps follow from t
   CHECK(Course(keys, {5, 10, 15, 20, 25, 26, 27}) == "5 compute, 10 take, 15 compute, 20 take, 25 compute, ");
   // If the block misses the refresh at which roots are still pending, it uses these roots at its next step.
   CHECK(Course(keys, {5, 10, 16, 20, 22}) == "5 compute, 10 take, 16 use, 20 take, 22 use, ");
-  // If another rank rejected a step, the block makes the step again and has the same task.
+  // If another rank rejected a step, the block makes the step again. It then takes the snapshot or computes the roots
+  // again, but pending roots that it has used stay in use.
   CHECK(Course(keys, {5, 10, 10, 13, 13}) == "5 compute, 10 take, 10 take, 13 use, ");
   CHECK(Course(keys, {5, 5, 10, 15, 15, 20}) == "5 compute, 5 compute, 10 take, 15 compute, 15 compute, 20 take, ");
   // A block that misses a refresh waits for the next one.
   CHECK(Course(keys, {5, 11, 12, 13, 15, 17}) == "5 compute, 15 take, 17 use, ");
 }
 
-TEST_CASE("if the state names an impossible step for a snapshot, the snapshot is not used, and nothing overflows") {
+TEST_CASE("if the state snapshot_step is an impossible step, the snapshot is not used, and nothing overflows") {
   const RefreshKeys keys = {.start = 5, .frequency = 5, .async = 2};
   const GroupSchedule group = GroupScheduleOf(keys, 12, Grafting::kAdam, InitialInverse::kIdentity);
   CHECK(RootTaskOf(group, 0, INT64_MAX) == RootTask::kNone);

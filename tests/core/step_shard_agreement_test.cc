@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests what shards agree on if one shard skips a step, fails, or only reports a failure. step_rounds_test.cc tests
-// how shards compare their inputs, and how shards handle invalid numbers.
+// Tests agreements of shard ranks if one of the ranks skips a step, fails, or only reports a failure.
+// step_rounds_test.cc tests how shard ranks compare their inputs and handle invalid numbers.
 #include <cstring>
 
 #include "tests/core/comm_test_util.h"
@@ -41,7 +41,7 @@ struct MirroredShard {
   AgreeingShard shard;
 };
 
-TEST_CASE("a rank without other shards keeps its decision and its error") {
+TEST_CASE("a rank without other shard ranks keeps its decision and its error") {
   NoShards none;
   StepDecision decision{.status = Numeric("its own"), .skip_step = true};
   none.Agree(&decision, nullptr);
@@ -50,7 +50,7 @@ TEST_CASE("a rank without other shards keeps its decision and its error") {
   CheckError(none.AgreeAgain(std::move(decision.status)), Code::kNumeric, "its own");
 }
 
-TEST_CASE("if one shard decides to skip a step or to make the exact check, all shards follow this decision") {
+TEST_CASE("if one shard rank decides to skip a step or to make the exact check, all shard ranks follow this decision") {
   for (const uint32_t flag : {kSkipsStep, kNeedsExactCheck}) {
     MirroredShard other([flag](char* segment) { Put(segment, offsetof(RoundHeader, flags), flag); });
     const StepDecision decision = other.shard.Agree();
@@ -66,7 +66,8 @@ TEST_CASE("if one shard decides to skip a step or to make the exact check, all s
   }
 }
 
-TEST_CASE("a shard sends the number of its step and whether each parameter has a gradient and a copy") {
+TEST_CASE(
+    "a shard rank sends the number of its step and, for each parameter, whether it has a gradient and a copy buffer") {
   MirroredShard one;
   std::vector<float> copy(4);
   one.shard.Bind(0, nullptr);
@@ -89,7 +90,9 @@ TEST_CASE("a second agreement sends the inputs of the first agreement, and an ag
   CHECK(one.SentStep() == 0);
 }
 
-TEST_CASE("an agreement finds for each parameter whether any rank has a gradient and whether any rank has a copy") {
+TEST_CASE(
+    "an agreement finds for each parameter whether any rank has a gradient, and whether any rank also has a copy "
+    "buffer") {
   struct Case {
     std::vector<char> sent;  // what the other rank sends
     std::vector<bool> gradients, copies;
@@ -109,7 +112,7 @@ TEST_CASE("an agreement finds for each parameter whether any rank has a gradient
   }
 }
 
-TEST_CASE("a group that is active only on other shards gets the step number of these shards") {
+TEST_CASE("a group that is active only on other shard ranks gets the step number of these ranks") {
   MirroredShard one([](char* segment) {
     Put(segment, kStepInSegment, int64_t{7});
     std::memset(segment + kGradientsInSegment, kNoGradient, 2);
@@ -123,7 +126,7 @@ TEST_CASE("a group that is active only on other shards gets the step number of t
   CHECK(one.shard.context.group(0).program.t == 7);
 }
 
-TEST_CASE("if one shard has an error, all shards return the error and the flag is_forwarded of this shard") {
+TEST_CASE("if one shard rank has an error, all shard ranks return the error and the flag is_forwarded of this rank") {
   for (const bool is_forwarded : {false, true}) {
     RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
     const std::vector<Status> statuses = two.Run([&](int rank, AgreeingShard& shard) {
@@ -137,7 +140,8 @@ TEST_CASE("if one shard has an error, all shards return the error and the flag i
   }
 }
 
-TEST_CASE("in the second agreement, a shard returns its own error or, if it has none, the error of another shard") {
+TEST_CASE(
+    "in the second agreement, a shard rank returns its own error or, if it has none, the error of another shard rank") {
   RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
   const auto agree = [&](bool first_fails) {
     return two.Run([&](int rank, AgreeingShard& shard) {
@@ -153,7 +157,7 @@ TEST_CASE("in the second agreement, a shard returns its own error or, if it has 
   CHECK(statuses[1].message() == "NaN");
 }
 
-TEST_CASE("shards make no second agreement after one of their collectives has failed") {
+TEST_CASE("shard ranks make no second agreement after one of their collectives has failed") {
   MirroredShard one;
   one.comm.error = 3;
   CheckError(one.shard.Agree().status, Code::kComm, "shard rank 0: all_gather of the communicator returned 3");
@@ -163,7 +167,7 @@ TEST_CASE("shards make no second agreement after one of their collectives has fa
   CheckError(one.shard.rounds.PriorFailure(), Code::kComm, "a collective or a CUDA call failed before");
 }
 
-TEST_CASE("a shard that only reports a failure sends no inputs, and the other shards return its error") {
+TEST_CASE("a shard rank that only reports a failure sends no inputs, and the other shard ranks return its error") {
   MirroredShard one;
   CheckOk(one.shard.Agree().status);
   one.shard.rounds.Report(Numeric("NaN"));
@@ -179,14 +183,14 @@ TEST_CASE("a shard that only reports a failure sends no inputs, and the other sh
     if (rank == 1) return shard.rounds.Report(statuses[1]), Status();
     StepDecision decision;
     shard.rounds.AgreeOnCode(&decision, &shard.context);
-    CHECK(!shard.rounds.text_is_due());  // the message of a failed collective is fetched at once
+    CHECK(!shard.rounds.text_is_due());  // AgreeOnCode() has exchanged the message, because a collective failed
     return std::move(decision.status);
   });
   CHECK(second[0].message() == statuses[1].message());
   CheckError(two[0].rounds.PriorFailure(), Code::kComm, "a collective or a CUDA call failed before");
 }
 
-TEST_CASE("an agreement on codes returns an error without its message, and the message is fetched once") {
+TEST_CASE("AgreeOnCode() returns an error without its message, and FetchText() then exchanges the message") {
   RanksOnThreads<AgreeingShard> two(2, kThirdElsewhere);
   const std::vector<Status> statuses = two.Run([](int rank, AgreeingShard& shard) {
     StepDecision decision;

@@ -14,8 +14,8 @@ using Floats = std::vector<float>;
 
 const OptionKeys kEma = "weight_ema=0.5";
 
-// The initial value of the memory in which updates are exchanged. It is not 0, so that tests can detect a block whose
-// update has not been written.
+// The initial value of each byte of the memory in which updates are exchanged. It is not 0, so that tests can detect a
+// block whose update has not been written.
 constexpr char kUnwritten = 5;
 
 // A rank that exports averages. All elements of its parameters are 1. If there are several replicas, each block has
@@ -44,7 +44,7 @@ struct Exported : StepFixture {
     averages->Compute(0);
     averages->Finish();
   }
-  // Returns the first element of what this rank sends for a block.
+  // Returns the first element that this rank sends for a block.
   float Sent(size_t block) const {
     float value = 0;
     std::memcpy(&value, sent[block].data(), sizeof value);
@@ -84,7 +84,7 @@ TEST_CASE(
   CHECK(second == Floats(4, -2.0F));
 }
 
-TEST_CASE("an export reads the state that steps write") {
+TEST_CASE("if steps read one arena and write another, an export reads the arena that steps write") {
   Exported exported;
   CallerArena out(exported.plan().state_bytes());
   CheckOk(exported.state().Bind(exported.state().out(), out.data()));
@@ -140,7 +140,8 @@ TEST_CASE("weights are written in the dtype of the output") {
 }
 
 TEST_CASE(
-    "a replica sends the scaled offsets of its own blocks of a bucket, even if the caller wants no weights of them") {
+    "a replica sends the scaled offsets of its own blocks of a bucket, even if the caller passes no memory for weights "
+    "of these blocks") {
   const OptionKeys keys = kEma + "comm_bucket_bytes=1";
   Exported exported(keys, {{2, 2}, {2, 2}, {2, 2}, {2, 2}}, ReplicaPlacement(1, 2));
   REQUIRE(exported.plan().bucket_count == 2);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Ranks that make whole steps on the CPU: a single rank, or replicas or shards on threads.
+// Ranks that make whole steps on the CPU: a single rank, or several replica ranks or shard ranks, each on a thread.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +22,8 @@ inline const OptionKeys kAllStates =
     "max_preconditioner_dim=4 momentum=0.5 precondition_frequency=2 use_merge_dims=false lr=0.1 weight_decay=0.01";
 inline const std::vector<std::vector<int64_t>> kSteppedShapes = {{4, 6}, {5}};
 
-// Sets the gradients of consecutive elements. The values differ between neighboring elements and between
-// steps. first: the number of the first element.
+// Sets the gradients of consecutive elements. The values differ between neighboring elements and between steps.
+// first: the index of the first of these elements, counted over all elements of all whole parameters.
 inline void FillGradient(int step, int64_t first, std::vector<float>* gradient) {
   for (size_t i = 0; i < gradient->size(); ++i) {
     const auto at = static_cast<float>(first) + static_cast<float>(i);
@@ -95,8 +95,8 @@ struct ShardRank : StepFixture {
     placement.shard_world = comm.world();
     return {.keys = keys, .params = ShardsOf(comm.rank(), comm.world(), copy), .placement = placement};
   }
-  // Returns descriptions of this rank's shards. The shards are equal chunks of the flattened parameters, but the last
-  // chunks may be smaller.
+  // Returns descriptions of the shards of `rank`. Each shard is a chunk of a flattened parameter. The chunks of a
+  // parameter have equal sizes, except that the last ones may be smaller.
   static std::vector<ParamDesc> ShardsOf(int rank, int world, Dtype copy) {
     std::vector<ParamDesc> params = Describe(kSteppedShapes);
     for (ParamDesc& desc : params) {

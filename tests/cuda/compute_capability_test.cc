@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests which compute capabilities a build of the plugin supports, for several lists of architectures.
+// Tests which compute capabilities a build of the CUDA plugin (libshampoo_cuda.so) supports, for several lists of
+// architectures.
 #include "core/backend/cuda/plugin/compute_capability.h"
 
 #include <doctest/doctest.h>

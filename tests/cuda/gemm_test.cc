@@ -13,8 +13,8 @@ TEST_CASE("Gemm divides a batch that is too large for one call of cuBLAS") {
   fake_cuda_reset();
   fake_cuda_set_protection(0);
   const Device device;
-  constexpr int64_t kCount = 70000;
-  constexpr int64_t kStride = 3;  // elements from one 1 x 2 matrix to the next
+  constexpr int64_t kCount = 70000;  // Gemm passes at most 32768 matrices to one call, so it makes three calls
+  constexpr int64_t kStride = 3;     // elements from one 1 x 2 matrix to the next
   std::vector<float> values(static_cast<size_t>(kCount * kStride));
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1021);
   const OnDevice<float> a(values);

@@ -58,7 +58,7 @@ TEST_CASE("Fetch writes the pinned memory only after earlier copies from this me
     REQUIRE(exchange->Fetch(0, second.data, kBytes, second.stream).ok());
     CHECK(std::count(exchange->memory(), exchange->memory() + kBytes, '2') == kBytes);
     CHECK(first.Contains('r'));
-    // A rank may send or receive nothing.
+    // A rank may send or receive nothing. Calls with 0 bytes must therefore succeed and copy nothing.
     REQUIRE(exchange->Return(second.data, 0, 0, second.stream).ok());
     REQUIRE(exchange->Fetch(0, first.data, 0, first.stream).ok());
     CHECK(second.Contains('2'));

@@ -13,12 +13,12 @@ namespace shampoo_test {
 namespace {
 
 struct Adapter {
-  // If true, shampoo_nccl_ops() makes the operations. If false, NcclOps() makes them (see core/comm/nccl.h).
+  // If true, shampoo_nccl_ops() makes the callbacks. If false, NcclOps() makes them (see core/comm/nccl.h).
   bool is_header;
   bool is_non_blocking;
 };
 
-// A communicator of NCCL. Ops() returns its operations.
+// A communicator of NCCL. Ops() returns its callbacks.
 class NcclComm {
  public:
   NcclComm(int world, Adapter adapter) : is_header_(adapter.is_header) {

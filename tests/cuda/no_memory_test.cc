@@ -38,6 +38,7 @@ void CheckAllContinue(DeviceRanks* ranks) {
   ranks->Status();
 }
 
+// kBlend: the blend of the export is 2, which is above 1. kOverlap: an output overlaps a parameter.
 enum class BadArgument { kNone, kBlend, kOverlap };
 
 // Rank 1 passes valid arguments or a bad argument to an export. In this call, either allocation n of rank 1 fails, or

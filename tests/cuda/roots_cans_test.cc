@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the inverse roots that method cans computes on the device (the fake of CUDA) with those of method eigen in
-// float64 on the CPU. Prints the errors as the table that docs/roots.md contains.
+// Compares the inverse roots that method cans computes on the fake CUDA with those of method eigen in float64 on the
+// CPU. Prints the errors as the table that docs/roots.md contains.
 #include <cstdio>
 
 #include "core/roots/inverse_root.h"

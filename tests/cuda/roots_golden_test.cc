@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Computes inverse roots of recorded matrices on the device (the fake of CUDA), and compares them with the exact roots.
-// Compares the numbers of iterations with those of the CPU and of the reference implementation.
+// Computes inverse roots of recorded matrices on the device, which is the fake CUDA here, and compares them with the
+// exact roots. Compares the numbers of iterations with those of the CPU and of the reference implementation.
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
@@ -40,7 +40,8 @@ void CheckCase(const nlohmann::json& settings, const golden::TensorFile& file, c
   const int64_t n = tensor.shape[0];
   const Real* const a = tensor.As<Real>(dtype);
   Matrix<Real> matrix(a, a + n * n);
-  // The CPU reads only the lower triangle, and the device reads both triangles.
+  // The CPU reads only the lower triangle of a matrix, but the device reads both triangles. The test therefore mirrors
+  // the lower triangle.
   for (int64_t i = 0; i < n; ++i) {
     for (int64_t j = i + 1; j < n; ++j) matrix[static_cast<size_t>(i * n + j)] = matrix[static_cast<size_t>(j * n + i)];
   }

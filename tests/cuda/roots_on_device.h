@@ -109,11 +109,11 @@ struct Question {
   int64_t root = 4;  // r in the exponent -multiplier / r
   double multiplier = 1;
   double epsilon = 1e-12;
-  double divisor = 1;        // the matrices are divided by this number first
+  double divisor = 1;        // RootSolver first divides the matrices by this number
   double limit = kInfinity;  // the largest magnitude that an element of a root may have
   double tolerance = 1e-6;
   int64_t max_iterations = 100;
-  int64_t order = 3;  // the key root_order, of method `higher_order`
+  int64_t order = 3;  // the key root_order, which root_method=higher_order reads
   bool pseudo_inverse = false;
   double rank_rtol = -1;
   double rank_atol = 0;
@@ -181,6 +181,7 @@ Answer<Real> Solve(const Question& question, int64_t n, const std::vector<Matrix
   const OnDevice<int32_t> flag({question.may_be_diagonal ? 1 : 0});
   const OnDevice<const int32_t*> flags(std::vector<const int32_t*>(matrices.size(), flag.data()));
   const OnDevice<int32_t> active({question.active ? 1 : 0});
+  // RootSolver must not change the ticket. It must set `iterations`, unless the step is rejected.
   RootStatus untouched{};
   untouched.ticket = 5;
   untouched.iterations = -7;

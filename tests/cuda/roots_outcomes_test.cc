@@ -114,7 +114,7 @@ TEST_CASE("the status of a failed root reports the reason") {
       CHECK(failure(good) == RootFailure::kOutOfRange);
     }
     question.method = RootMethod::kEigen;
-    question.limit = 900;
+    question.limit = 900;  // the root of the second element is about 1e-12^(-1/4) = 1000, because epsilon is 1e-12
     CHECK(failure(Diagonal<float>({1, 1e-20})) == RootFailure::kOutOfRange);
   }
   SUBCASE("a singular matrix without epsilon") {
@@ -143,7 +143,7 @@ TEST_CASE("the status of a failed root reports the reason") {
   }
 }
 
-TEST_CASE("method newton ends long before the maximum number of iterations if it does not converge") {
+TEST_CASE("root_method=newton ends long before the maximum number of iterations if it does not converge") {
   Question question{.method = RootMethod::kNewton, .root = 1, .epsilon = 0, .max_iterations = 1000000};
   const Answer<float> answer = Solve<float>(question, 2, {Diagonal<float>({1, 0})});
   CHECK(answer.status[0].failure == RootFailure::kNotConverged);
@@ -151,10 +151,10 @@ TEST_CASE("method newton ends long before the maximum number of iterations if it
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) < 3000);
 }
 
-// Matrix products in one iteration of Newton's method for root 2.
+// Matrix products in one iteration of Newton's method for an inverse square root.
 constexpr int64_t kProductsPerIteration = 3;
 
-TEST_CASE("an iterative method ends as soon as no matrix of the batch needs another iteration") {
+TEST_CASE("an iterative method makes at most 7 iterations more than the matrices of the batch need") {
   std::mt19937_64 random(21);
   Question question{.method = RootMethod::kNewton, .root = 2};
   const Matrix<float> easy = RandomMatrix<float>(20, 2, &random);
@@ -226,7 +226,7 @@ TEST_CASE("wrong results of an eigensolver are detected") {
     for (const int how :
          {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_NAN, FAKE_CUDA_EIGEN_WRONG_VECTORS, FAKE_CUDA_EIGEN_WRONG_VALUES}) {
       CAPTURE(how);
-      fake_cuda_fail_eigen(1, 1, how, 3);
+      fake_cuda_fail_eigen(1, 1, how, 3);  // spoils the result for the second matrix in the first solver run
       const Answer<float> answer = Solve<float>(Question{}, n, matrices);
       const bool sets_info = how == FAKE_CUDA_EIGEN_INFO;
       CHECK(answer.status[0].failure == RootFailure::kNone);

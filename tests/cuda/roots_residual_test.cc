@@ -135,7 +135,7 @@ TEST_CASE("residuals of matrices with a negative eigenvalue and of pseudo-invers
   CompareResiduals<float>(question, 8, {RandomMatrix<float>(8, 100, &random, 3)});
 }
 
-TEST_CASE("residuals equal those of the CPU if exponent_multiplier is positive or negative or 0") {
+TEST_CASE("residuals equal those of the CPU for positive and negative values of exponent_multiplier, and for 0") {
   std::mt19937_64 random(8);
   Question question{.epsilon = 1e-2};
   for (const double multiplier : {1.5, -0.5, 0.0}) {

@@ -95,7 +95,7 @@ TEST_CASE("roots of random matrices equal those of the CPU") {
   }
 }
 
-TEST_CASE("roots equal those of the CPU for several iteration orders and exponents and magnitudes") {
+TEST_CASE("roots equal those of the CPU for several values of root_order, several exponents and several magnitudes") {
   std::mt19937_64 random(4);
   Question question{.root_dtype = Dtype::kF64};
   for (const int64_t order : {2, 3, 4, 7}) {
@@ -149,7 +149,7 @@ TEST_CASE("pseudo-inverses equal those of the CPU for several rank tolerances") 
 }
 
 TEST_CASE("the root of a large matrix is computed in panels of rows, without most elements above the diagonal") {
-  constexpr int64_t kSize = 515;
+  constexpr int64_t kSize = 515;  // above kLowerProductPanelsFrom (core/backend/cuda/plugin/gemm.h)
   Matrix<float> matrix(kSize * kSize);
   for (int64_t i = 0; i < kSize * kSize; ++i) {
     const auto distance = static_cast<double>(std::abs(i / kSize - i % kSize));

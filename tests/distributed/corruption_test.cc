@@ -56,8 +56,9 @@ void Arm(Grid* grid, const Number& number, int faulty, int64_t call) {
   };
 }
 
-// Makes steps on every rank until the rank fails. If once_more is true, the faulty rank then makes another step. Checks
-// that all ranks fail without a timeout.
+// Makes steps on every rank until the rank fails. If once_more is true, the faulty rank then makes another step. If
+// the failed step had no later exchange, the faulty rank reports its error to the other ranks in this other step.
+// Checks that all ranks fail without a timeout.
 void StepUntilFailed(Grid* grid, const Number& number, int faulty, std::chrono::milliseconds patience,
                      bool once_more = false) {
   Arm(grid, number, faulty, kCallsOfCreate + 1);
@@ -116,10 +117,10 @@ TEST_CASE("all ranks return SHAMPOO_E_COMM if one rank or all ranks receive an i
         const int world = grid.world();
         grid.comm().change = [&](int rank, int64_t call, char* received, size_t bytes) {
           if (!all && rank != 0) return;
-          // In call `one.call`, all ranks except the last overwrite the number from the last rank. If `all` is false,
-          // only rank 0 does so. A rank makes call 3 only if it finds different hashes in call 2. If one.call is 3, all
-          // ranks except the last therefore also overwrite the hash from the last rank in call 2. The last rank then
-          // overwrites the hash and the number from rank 0.
+          // In call `one.call`, the test replaces the number of the last rank in the data that the other ranks receive
+          // or, if `all` is false, in the data that rank 0 receives. A rank makes call 3 only if it finds different
+          // hashes in call 2. If one.call is 3, the test therefore also replaces the hash of the last rank in call 2.
+          // In this case, it also replaces the hash and the number of rank 0 in the data that the last rank receives.
           const size_t last = bytes / static_cast<size_t>(world) * static_cast<size_t>(world - 1);
           const int64_t other = 12345;
           if (rank + 1 < world && call == one.call) std::memcpy(received + last, &one.value, 8);
@@ -139,8 +140,8 @@ TEST_CASE("all ranks return SHAMPOO_E_COMM if one rank or all ranks receive an i
   }
 }
 
-// Changes a few random bytes of received data, usually near the start of the segment of a sender: statuses, sizes and
-// other numbers are there.
+// Changes a few random bytes of received data. These bytes are usually near the start of the data of one sender,
+// because statuses, sizes and other numbers are there.
 class Garbler {
  public:
   explicit Garbler(uint64_t seed) : random_(seed) {}
@@ -184,7 +185,7 @@ class GarbledJob {
   explicit GarbledJob(uint64_t seed) : random_(seed), kind_(RandomKind()), grid_(RandomSpec(), kind_, true) {
     for (uint64_t rank = 0; rank < static_cast<uint64_t>(grid_.world()); ++rank)
       garblers_.emplace_back(seed * 1000 + rank);
-    victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // world(): all ranks
+    victim_ = static_cast<int>(random_() % static_cast<uint64_t>(grid_.world() + 1));  // world() means all ranks
     garbled_phase_ = static_cast<int>(random_() % 5);  // 0: create; 1: steps; 2: save; 3: load; 4: all phases
     grid_.SetAllToAll(random_() % 2 == 0);
     // A failed rank aborts all communicators. If wrong bytes make ranks wait for each other in different communicators

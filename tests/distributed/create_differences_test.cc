@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests in which one rank creates its optimizer with other arguments than the other ranks. Every rank must return the
+// Tests in which the arguments of create on one rank differ from those on the other ranks. Every rank must return the
 // same error, which names the rank and the difference.
 #include <doctest/doctest.h>
 
@@ -28,7 +28,7 @@ const shampoo_allocator kNoMemory = [] {
 struct Difference {
   const char* name;
   std::function<void(RankSpec* spec)> make;
-  std::vector<std::string> words;
+  std::vector<std::string> words;  // the error must contain them
   shampoo_status status = SHAMPOO_E_INVALID;
 };
 
@@ -38,14 +38,16 @@ std::function<void(RankSpec* spec)> Set(const Keys& keys) {
 
 const Difference kDifferences[] = {
     {"shape", [](RankSpec* spec) { spec->params[1].shape[1] = 5; }, {"second", "(5, 5)", "(5, 4)"}},
-    {"order", [](RankSpec* spec) { std::swap(spec->params[0], spec->params[1]); }, {"parameter 0", "first", "second"}},
+    {"order of parameters",
+     [](RankSpec* spec) { std::swap(spec->params[0], spec->params[1]); },
+     {"parameter 0", "first", "second"}},
     {"name", [](RankSpec* spec) { spec->params[2].name = "other"; }, {"third", "other"}},
-    {"one more",
+    {"one more parameter",
      [](RankSpec* spec) {
        spec->params.push_back({"fourth", {3}});
      },
      {"3 parameters", "4 parameters"}},
-    {"one less", [](RankSpec* spec) { spec->params.pop_back(); }, {"3 parameters", "2 parameters"}},
+    {"one fewer parameter", [](RankSpec* spec) { spec->params.pop_back(); }, {"3 parameters", "2 parameters"}},
     {"group", [](RankSpec* spec) { spec->params[1].group = 1; }, {"second", "group 0", "group 1"}},
     {"one more group", [](RankSpec* spec) { spec->groups.push_back({}); }, {"2 groups", "3 groups"}},
     {"lr", Set("lr=0.25"), {"group 0: lr", "0.25", "0.01"}},
@@ -54,7 +56,7 @@ const Difference kDifferences[] = {
     {"dtype", Set("factor_dtype=bf16"), {"factor_dtype", "bf16", "auto"}},
     {"grafting", Set("grafting=sgd"), {"grafting", "sgd", "adam"}},
     {"bucket", Set("comm_bucket_bytes=600"), {"comm_bucket_bytes", "600"}},
-    {"world",
+    {"number of ranks",
      [](RankSpec* spec) { ++(spec->replica_ops != nullptr ? spec->replica_world : spec->shard_world); },
      {"_comm has rank", "_world"}},
     {"memory", [](RankSpec* spec) { spec->allocator = &kNoMemory; }, {"bytes"}, SHAMPOO_E_NOMEM},

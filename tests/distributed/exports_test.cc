@@ -144,7 +144,7 @@ TEST_CASE("all ranks return an error if one rank exports while the others make a
       CAPTURE_ALL(kind, odd);
       Grid grid(AveragingSpec(), kind);
       RequireStart(&grid);
-      for (int rank = 0; rank < grid.world(); ++rank) grid[rank].has_grad[0] = false;  // the parameter is frozen
+      for (int rank = 0; rank < grid.world(); ++rank) grid[rank].has_grad[0] = false;  // parameter 0 is frozen
       RunSteps(&grid, 101, 102);
       const std::vector<Tensors> before = ParamsOf(&grid);
       Tensors exported;
@@ -159,7 +159,7 @@ TEST_CASE("all ranks return an error if one rank exports while the others make a
   }
 }
 
-TEST_CASE("replicas export equal averages even if only some replicas stepped in place") {
+TEST_CASE("replicas export equal averages even if only some replicas read one arena and write another") {
   for (const Kind kind : {Kind{2, 1}, Kind{2, 2, "gather"}, Kind{2, 2}}) {
     CAPTURE(kind);
     Grid grid(AveragingSpec(), kind);
@@ -182,9 +182,9 @@ TEST_CASE("replicas export equal averages even if only some replicas stepped in 
   }
 }
 
-TEST_CASE("if any collective of an export fails on all ranks, the export and all later calls fail on all ranks") {
+TEST_CASE("if any collective of an export fails on all ranks, the export and the next step fail on all ranks") {
   for (const Kind kind : kExportingKinds) {
-    if (kind.replicas > 1 && kind.shards > 1) continue;  // Grid::comm() needs one replica or one shard
+    if (kind.replicas > 1 && kind.shards > 1) continue;  // Grid::comm() requires that steps use a single communicator
     for (int64_t k = 1; k <= 3; ++k) {
       CAPTURE_ALL(kind, k);
       Grid grid(AveragingSpec(), kind);

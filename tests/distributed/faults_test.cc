@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of communicators that fail. Every rank must return SHAMPOO_E_COMM, and no rank may wait forever.
+// Tests of communicators that fail. Calls must return SHAMPOO_E_COMM on every rank, and no rank may wait forever.
 #include <doctest/doctest.h>
 
 #include <chrono>
@@ -96,7 +96,7 @@ TEST_CASE("if a collective has exchanged its data and then fails on one rank, th
   }
 }
 
-TEST_CASE("if steps have several exchanges, all ranks fail after a collective has failed on one rank") {
+TEST_CASE("if steps have several exchanges, the steps of all ranks fail after a collective has failed on one rank") {
   struct Bad {
     const char* on_nonfinite;
     float value;  // of an element of the gradient
@@ -127,7 +127,7 @@ TEST_CASE("if steps have several exchanges, all ranks fail after a collective ha
             for (int rank = 0; rank < world; ++rank) {
               CHECK_MESSAGE(Has(grid[rank].error, "rank " + std::to_string(faulty)), grid[rank].error);
             }
-            // ThreadComm returns 1001 to 1003 if a rank timed out, received another size than expected or was aborted.
+            // A collective of ThreadComm returns 1001 after a timeout, 1002 if sizes differ, and 1003 after an abort.
             CHECK_FALSE_MESSAGE(Has(grid.Errors(), "returned 100"), grid.Errors());
             CheckOver(&grid);
           }
@@ -137,11 +137,11 @@ TEST_CASE("if steps have several exchanges, all ranks fail after a collective ha
   }
 }
 
-TEST_CASE("the callback abort ends the waiting for a rank whose collective failed before or after exchanging data") {
+TEST_CASE("the callback abort ends the wait of the other ranks if a collective fails on one rank") {
   for (const Kind kind : kFailingKinds) {
     const int world = kind.world();
     for (const int faulty : {0, world - 1}) {
-      for (const bool takes_part : {false, true}) {
+      for (const bool takes_part : {false, true}) {  // whether the collective exchanges its data before it fails
         for (int64_t k = 1; k <= kCallsOfCreate + 3; ++k) {
           CAPTURE_ALL(kind, faulty, takes_part, k);
           Grid grid(MatrixAndVectorSpec(), kind, true);

@@ -79,7 +79,7 @@ TEST_CASE("NaN, infinity and too large gradients in gathered shards are handled 
   }
 }
 
-TEST_CASE("with coupled decay, all ranks report which element of the whole parameter is NaN") {
+TEST_CASE("with coupled weight decay, all ranks report which element of the whole parameter is NaN") {
   for (const Kind kind : kGatheringKinds) {
     GatheredPair pair(GatheredNonfiniteSpec("weight_decay=0.1 weight_decay_type=coupled"), kind);
     pair.SetRandomGradients(1, 0, nullptr);
@@ -152,11 +152,11 @@ TEST_CASE("NaN in a gradient of one replica is reported by all ranks as a differ
   CHECK(SameBits(ParamsOf(&pair.grid), before));
 }
 
-// The gradients of the first vector are 200 in each step. The preset of the tests, shampoo_2024, sets beta2 to 1 and
-// gives vectors factor matrices. After the first step, the f16 factor matrix of this vector contains 200^2. The second
-// step would overflow f16. The gradients of the other vectors are 1.
+// In each step, all elements of the gradient of "large" are 200, and those of the other gradients are 1. The preset of
+// the tests, shampoo_2024, sets beta2 to 1 and gives vectors factor matrices. After the first step, all elements of the
+// f16 factor matrix of "large" are 200^2. After the second step, they would be 2 * 200^2, which is too large for f16.
 TEST_CASE(
-    "if a state of a gathered block would overflow, all ranks skip the block and report it if on_nonfinite is error") {
+    "if a state of a gathered block would overflow, all ranks skip the block and report this with on_nonfinite=error") {
   for (const char* const choice : {"error", "skip_block"}) {
     for (const Kind kind : kGatheringKinds) {
       CAPTURE_ALL(choice, kind);
@@ -194,7 +194,7 @@ TEST_CASE("roots that fail too often on the owner of a gathered block are report
                         kind);
       Tensors whole = pair.one.g;
       for (std::vector<float>& g : whole) std::fill(g.begin(), g.end(), 1.0F);
-      whole[1][0] = 0;
+      whole[1][0] = 0;  // makes the root of "second" fail: see FailingRoots() in nonfinite_test.cc
       pair.SetGradients(whole);
       for (int refresh = 1; refresh <= 4; ++refresh) {
         pair.StepBoth();

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests that ranks with shard_mode gather compute parameters that are bit-identical to those of one rank, which holds
+// Tests that ranks with shard_mode=gather compute parameters that are bit-identical to those of one rank, which holds
 // the whole parameters.
 #include <doctest/doctest.h>
 
@@ -160,7 +160,7 @@ TEST_CASE("shards that are rectangles, with two dims divided, are bit-identical 
 }
 
 TEST_CASE(
-    "steps without some gradients are bit-identical to one rank, but a step fails if only one rank lacks a gradient") {
+    "steps with missing gradients are bit-identical to one rank, but a step fails if only one rank lacks a gradient") {
   Rank one(Whole(GatheredSpec()));
   Grid grid(GatheredSpec(), 1, 4);
   StartBoth(&grid, &one);
@@ -213,7 +213,7 @@ TEST_CASE("a plan describes gathered blocks like the blocks of one rank and repo
     }
     CHECK(entries == EntriesOf(one).size() - 2);
   }
-  // If shard_mode is local instead, each block belongs to one shard.
+  // With shard_mode=local, each block belongs to one shard.
   Grid grid(GatheredSpec("shard_mode=local"), 1, 3);
   RequireCreate(&grid);
   const std::vector<shampoo_block_info> blocks = BlocksOf(grid[1]);
@@ -222,7 +222,7 @@ TEST_CASE("a plan describes gathered blocks like the blocks of one rank and repo
   CHECK(blocks[0].shard_owner == 1);
 }
 
-TEST_CASE("all ranks must describe shards equally and have communicators with the same callbacks") {
+TEST_CASE("create fails if ranks describe shards differently or have communicators with different callbacks") {
   for (int odd = 0; odd < 3; ++odd) {
     RankSpec spec = GatheredSpec();
     const Shards shards = Divide(spec.params, Division::kFlat, 3);
@@ -248,7 +248,8 @@ TEST_CASE("all ranks must describe shards equally and have communicators with th
     other_callbacks.Create();
     CheckFailed(&other_callbacks, SHAMPOO_E_INVALID, {"a communicator without all_to_all"});
   }
-  // Equal chunks of dim 0 need no description. One rank may describe them although the other ranks do not.
+  // Shards that are equal chunks of dim 0 need no call of shampoo_plan_add_shard(). One rank may make the call although
+  // the other ranks do not.
   RankSpec spec = GatheredSpec();
   const Shards shards = Divide(spec.params, Division::kRows, 3);
   Grid grid(spec, 1, shards);
@@ -269,10 +270,10 @@ TEST_CASE("creating an optimizer logs a summary of how parameters are preconditi
   std::string text;
   for (const std::string& message : log.Take()) text += message + "\n";
   for (const char* const words :
-       {"shards: shard_mode gather, 4 shard ranks; number of parameters that are preconditioned whole: 5, as "
+       {"shards: shard_mode=gather, 4 shard ranks; number of parameters that are preconditioned whole: 5, as "
         "shards: 0, without elements on this rank: 1",
         // The message of the last rank, which holds shards of three parameters.
-        "shards: shard_mode local, 4 shard ranks; number of parameters that are preconditioned whole: 0, as "
+        "shards: shard_mode=local, 4 shard ranks; number of parameters that are preconditioned whole: 0, as "
         "shards: 3, without elements on this rank: 3"}) {
     CHECK_MESSAGE(Has(text, words), text);
   }
@@ -294,8 +295,8 @@ TEST_CASE("ranks send the number of bytes that the plan predicts") {
         for (int rank = 0; rank < grid.world(); ++rank) {
           const int replica = rank / kind.shards;
           const int shard = rank % kind.shards;
-          // The plan does not count the statuses (64 bytes each) that shards exchange. In a step, shards exchange their
-          // statuses once or, with several replicas, twice.
+          // The plan does not count the statuses (64 bytes each) that shard ranks exchange. In a step, shard ranks
+          // exchange their statuses once or, with several replicas, twice.
           const int64_t status = kind.replicas > 1 ? 2 * 64 : 64;
           int64_t sent = grid.shards_of(replica).bytes_sent(shard) - status;
           if (kind.replicas > 1) sent += grid.replicas_of(shard).bytes_sent(replica);

@@ -10,7 +10,7 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the index of the first item and the number of items that a rank gets if ranks share `count` items.
+// Divides the indices 0 to count - 1 among ranks. Returns the first index of `rank`, and the number of its indices.
 std::pair<int64_t, int64_t> Share(int64_t count, int rank, int ranks) {
   const int64_t each = (count + ranks - 1) / ranks;
   const int64_t first = std::min(count, each * rank);
@@ -18,7 +18,7 @@ std::pair<int64_t, int64_t> Share(int64_t count, int rank, int ranks) {
 }
 
 // Appends the elements of a shard, which is a rectangle of `whole`, to `part` in row-major order. Calls itself for each
-// dim. at: the row-major index in an array that has only the dims of `whole` before `dim`; 0 if `dim` is 0.
+// dim. at: the indices along the dims before `dim`, as one row-major index; 0 if `dim` is 0.
 void CopyRectangle(const ParamSpec& shard, size_t dim, int64_t at, const std::vector<float>& whole,
                    std::vector<float>* part) {
   if (dim == shard.shape.size()) {

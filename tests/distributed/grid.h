@@ -14,7 +14,7 @@
 namespace shampoo_test {
 
 using Tensors = std::vector<std::vector<float>>;
-// For each shard rank, the parts of all parameters that this rank holds.
+// For each shard rank, the part of each parameter that this rank holds.
 using Shards = std::vector<std::vector<ParamSpec>>;
 
 enum class Division { kFlat, kRows };  // shards are ranges of the flattened parameter, or ranges of rows
@@ -23,14 +23,14 @@ enum class Division { kFlat, kRows };  // shards are ranges of the flattened par
 struct Kind {
   int replicas, shards;
   const char* shard_mode = "local";
-  bool all_to_all = true;  // whether communicators of shards have all_to_all
+  bool all_to_all = true;  // whether communicators of shard ranks have all_to_all
 
   int world() const { return replicas * shards; }
   bool gathers() const { return shard_mode == std::string("gather"); }
 };
 std::ostream& operator<<(std::ostream& out, const Kind& kind);
 
-// 2 or 4 ranks that are all replicas or all shards.
+// 2 or 4 ranks that are replicas, or that hold the shards of one replica.
 inline constexpr Kind kReplicasOrShards[] = {{2, 1}, {4, 1}, {1, 2}, {1, 4}};
 
 // The number of collectives that a successful Grid::Create() makes over each communicator that steps use.
@@ -42,9 +42,9 @@ Shards Divide(const std::vector<ParamSpec>& whole, Division division, int ranks)
 Tensors PartOf(const std::vector<ParamSpec>& shard, const Tensors& whole);
 
 // Ranks that train one model together. There are one or more replicas of the parameters, and each replica is divided
-// into one or more shards. The ranks are threads. The shards of a replica have consecutive ranks. Steps use one
-// ThreadComm for the replicas of each shard, and one for the shards of each replica. A ThreadComm with a single rank is
-// not used. Checkpoints use another ThreadComm, which connects all ranks.
+// into one or more shards. The ranks are threads. The ranks that hold one replica have consecutive numbers. Steps use
+// one ThreadComm for the replicas of each shard, and one for the shards of each replica. A ThreadComm with a single
+// rank is not used. Checkpoints use another ThreadComm, which connects all ranks.
 class Grid {
  public:
   // whole: the specification of a single rank with the whole parameters. The grid derives the specifications of its
@@ -62,13 +62,13 @@ class Grid {
   RankSpec Alone(int shard) const;
   ThreadComm& replicas_of(int shard) { return *replica_comms_[static_cast<size_t>(shard)]; }
   ThreadComm& shards_of(int replica) { return *shard_comms_[static_cast<size_t>(replica)]; }
-  // Returns the communicator that connects all ranks in steps. Only for a grid with one replica or one shard.
+  // Returns the communicator that connects all ranks in steps. replicas() or shards() must be 1.
   ThreadComm& comm() { return replicas_ > 1 ? replicas_of(0) : shards_of(0); }
   ThreadComm& all() { return *all_comm_; }  // the communicator of checkpoints
   std::vector<ThreadComm*> comms();         // the communicators of steps
   // A collective fails on a rank that waits longer than `patience`.
   void SetPatience(std::chrono::milliseconds patience);
-  void SetAllToAll(bool with);  // whether communicators of shards have all_to_all; call before Create()
+  void SetAllToAll(bool with);  // whether communicators of shard ranks have all_to_all; call before Create()
   int timeouts() const;         // number of timeouts, over all ranks and communicators
 
   void Create();

@@ -47,7 +47,7 @@ TEST_CASE("replicas of shards are bit-identical to one replica") {
   }
 }
 
-TEST_CASE("replicas of shards with other methods are bit-identical to one replica") {
+TEST_CASE("with each method of kOtherMethods, replicas of shards are bit-identical to one replica") {
   for (const Keys& method : kOtherMethods) {
     for (const Division division : {Division::kFlat, Division::kRows}) {
       for (const char* const communicate : {"updates", "params"}) {
@@ -110,7 +110,8 @@ TEST_CASE("all ranks that hold the same shard agree on the owners, and every ran
   }
 }
 
-// Checks that the third step fails on all ranks with the same message and changes neither parameters nor step counters.
+// Checks that the third step fails on all ranks with the same message, and changes neither the parameters nor the step
+// counter of group 0.
 void CheckStops(Grid* grid, shampoo_status status, const std::vector<std::string>& words) {
   const std::vector<Tensors> before = ParamsOf(grid);
   grid->Step();
@@ -153,7 +154,7 @@ TEST_CASE("an error on one rank fails the step on all ranks, and the job continu
   }
 }
 
-TEST_CASE("an error that only the ranks of one shard can detect fails the step of the other shards") {
+TEST_CASE("an error that only the ranks of one shard can detect fails the step on all ranks") {
   for (int bad_rank = 0; bad_rank < 4; ++bad_rank) {
     CAPTURE(bad_rank);
     Grid grid(AllOrdersSpec("on_nonfinite=skip_block"), 2, 2);
@@ -161,8 +162,8 @@ TEST_CASE("an error that only the ranks of one shard can detect fails the step o
     RunStepsWithMissingGradients(&grid, 1, 2);
     grid.FillGradients(103);
     const float kept = std::exchange(grid[bad_rank].g[0][1], NAN);
-    // With skip_block, NaN itself is not an error. The two replicas of this shard detect that their gradients differ.
-    // The other shard finds no error.
+    // With skip_block, NaN itself is not an error. The two ranks that hold the shard of bad_rank detect that their
+    // gradients differ. The ranks of the other shard find no error.
     const std::vector<Tensors> before = ParamsOf(&grid);
     grid.Step();
     CHECK_MESSAGE(grid.All(SHAMPOO_E_NUMERIC), grid.Errors());
@@ -188,7 +189,7 @@ TEST_CASE("if replicas are divided into different shards, creating the optimizer
               {"rank 1 has \"parameter 0: \"matrix\"", "elements [31, 63)", "elements [32, 63)"});
 }
 
-TEST_CASE("a failure of any communicator ends the job on all ranks") {
+TEST_CASE("a failure of any communicator makes a step and all later steps fail on all ranks") {
   struct Mode {
     Keys keys;
     int64_t calls;       // for each k from 1 to `calls`, the test runs a job in which the k-th collective fails

@@ -57,8 +57,8 @@ struct RankSpec {
 };
 
 // A rank with its optimizer, parameters and gradients. The member functions make no assertions, because each rank runs
-// on its own thread. Those without a return value store the status and the error message of the call, which
-// the test checks afterwards.
+// on its own thread. Functions without a return value store the status and the error message of the call, for the
+// test to check afterwards.
 class Rank {
  public:
   explicit Rank(const RankSpec& spec);  // collective if there is a communicator; sets status and error
@@ -99,8 +99,8 @@ struct StateEntry : shampoo_state_entry {
   int64_t elements;
 };
 std::vector<StateEntry> EntriesOf(const Rank& rank);
-// Returns the elements of an entry, without gaps, and then zeros. The vector has 8 bytes per element, whatever the
-// dtype. After an error, the vector is empty.
+// Returns a vector with 8 bytes for each element of an entry, whatever the dtype. The vector contains the elements,
+// without gaps between them, followed by zeros. After an error, the vector is empty.
 std::vector<char> ReadBytes(const Rank& rank, const StateEntry& entry);
 // Returns the blocks of a rank's plan, or an empty vector after an error.
 std::vector<shampoo_block_info> BlocksOf(const Rank& rank);

@@ -59,7 +59,8 @@ int64_t SolverScratch(int64_t extent) {
   return one.grid[0].PlanBytes("total", 0) - one.Of(0).bytes;
 }
 
-// Returns the largest dim of the blocks that a rank owns, or 0 if it owns none.
+// Returns the length of the longest dim in the blocks that a rank owns, or 0 if the rank owns none. `replica` and
+// `shard` are the replica_rank and the shard_rank of `rank`.
 int64_t LargestDim(const Rank& rank, int replica, int shard) {
   int64_t largest = 0;
   for (const shampoo_block_info& block : BlocksOf(rank)) {
@@ -108,7 +109,7 @@ TEST_CASE("every rank allocates the predicted bytes in create, allocates nothing
         CHECK(counter.bytes == planned - (largest == 0 ? 0 : SolverScratch(largest)));
         calls.push_back(counter.calls);
       }
-      CHECK((idle > 0) == (kind.replicas == 20));
+      CHECK((idle > 0) == (kind.replicas == 20));  // the model has fewer than 20 blocks
       grid.FillParams(1);
       RunSteps(&grid, 1, 3);
       for (int rank = 0; rank < grid.world(); ++rank) CHECK(counted.Of(rank).calls == calls[static_cast<size_t>(rank)]);
@@ -125,7 +126,7 @@ int64_t StoredBytes(const Rank& rank) {
   return bytes;
 }
 
-TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they hold as much as a single rank") {
+TEST_CASE("each of 4 ranks holds at most 27 % of the state, and only step counters exist on several ranks") {
   for (const char* const balance : {"bytes", "cost"}) {
     CAPTURE(balance);
     RankSpec spec = Transformer();
@@ -150,7 +151,7 @@ TEST_CASE("each of 4 ranks holds at most 27 % of the state, and together they ho
   }
 }
 
-TEST_CASE("with all-to-all, the buffers and sent bytes of gathered shards are as predicted and decrease as 1 / ranks") {
+TEST_CASE("with shard_mode=gather and all-to-all, buffers and sent bytes are as predicted, and decrease as 1 / ranks") {
   constexpr int64_t kTravels = 12;  // bytes sent for each element: gradient, parameter and update
   constexpr int64_t kKept = 3 * 8;  // bytes of buffers for each element: 8 to send, 8 to receive, 8 for gathered blocks
   constexpr int64_t kHeader = 16;   // bytes of a message header; in an exchange, a rank sends a message to every rank
@@ -171,7 +172,7 @@ TEST_CASE("with all-to-all, the buffers and sent bytes of gathered shards are as
       const int64_t sent = grid.comm().bytes_sent(rank) - 64;  // without the 64 bytes of the exchange of statuses
       CHECK(sent == grid[rank].PlanBytes("comm", rank));
       CHECK(sent <= kTravels * elements / ranks + 2 * kHeader * ranks);
-      // All blocks have the same shape, so each rank needs the workspace of a single rank and the exchange buffers.
+      // All blocks have the same shape, so each rank needs as much workspace as a single rank, plus exchange buffers.
       const int64_t buffers = counted.Of(rank).bytes - grid[rank].PlanBytes("state", rank) - step_memory;
       CHECK(buffers == grid[rank].PlanBytes("workspace", rank) - one.grid[0].PlanBytes("workspace", 0));
       CHECK(buffers >= kKept * elements / ranks);

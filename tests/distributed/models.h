@@ -34,7 +34,7 @@ inline RankSpec AllOrdersSpec(const Keys& more = {}) {
           .params = {{"matrix", {9, 7}}, {"vector", {17}, 1}, {"tensor", {3, 5, 4}}, {"bias", {3}, 1}, {"scalar", {}}}};
 }
 
-// Returns a specification with the parameters of AllOrdersSpec and one of kOtherMethods.
+// Returns a specification with the parameters of AllOrdersSpec(). `method` is an element of kOtherMethods.
 inline RankSpec AllOrdersSpecOf(const Keys& method, const Keys& more = {}) {
   RankSpec spec = AllOrdersSpec();
   spec.keys = method + "weight_decay=0.01" + more;

@@ -12,15 +12,15 @@
 namespace shampoo_test {
 namespace {
 
-// Makes a call that fails on all ranks even if there is enough memory. Repeats the call for n = 1, 2, ...: in the n-th
-// call, the n-th allocation of rank 1 fails. Stops when the call makes fewer than n allocations. Checks that each rank
-// returns one of `allowed`, and that rank 0 returns `status` at least once and never SHAMPOO_E_COMM. `prepare` runs
-// after one step and before the call. `call` receives a rank and its number, makes the call on this rank, and returns
-// the status.
+// Makes a call that fails on all ranks even if there is enough memory. Repeats the call for n = 1, 2, ... In each call,
+// either allocation n of rank 1 fails, or allocation n and all later allocations of rank 1 fail. n increases until no
+// allocation fails. Checks that each rank returns one of `allowed`, and that rank 0 returns `status` at least once and
+// never SHAMPOO_E_COMM. `prepare` runs after one successful step and before the call. `call` receives a rank and its
+// number, makes the call on this rank, and returns the status.
 template <typename Prepare, typename Call>
 void CheckWithoutMemory(const Kind& kind, const std::set<shampoo_status>& allowed, shampoo_status status,
                         Prepare&& prepare, Call&& call) {
-  for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // only the n-th allocation, or all from the n-th on
+  for (const int64_t failing : {int64_t{1}, int64_t{1} << 40}) {  // the number of allocations that fail
     std::set<shampoo_status> returned;
     bool has_failed = true;
     int64_t n = 1;
@@ -71,7 +71,7 @@ TEST_CASE("a failed export returns an error on all ranks, even if a rank has no 
         [](Rank* rank, int number) {
           Tensors exported;
           if (number != 1) exported = rank->w;
-          Tensors& target = number == 1 ? rank->w : exported;  // rank 1 passes its parameters, which export rejects
+          Tensors& target = number == 1 ? rank->w : exported;  // an export rejects the memory of the parameters
           void* const weights[] = {target[0].data(), target[1].data(), target[2].data()};
           return shampoo_optimizer_export(rank->optimizer, 1, 3, weights);
         });

@@ -25,7 +25,7 @@ RankSpec NonfiniteSpec(const Keys& more = {}) {
           .params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}}};
 }
 
-// A Grid with shard_mode local. For comparison, an additional rank for each shard trains this shard alone.
+// A Grid with shard_mode=local. For comparison, an additional rank for each shard trains this shard alone.
 struct LocalPair {
   LocalPair(const RankSpec& spec, Kind kind) : grid(spec, kind) {
     RequireStart(&grid);
@@ -35,7 +35,8 @@ struct LocalPair {
       alone.back()->w = grid[s].w;
     }
   }
-  // Fills the gradients. If `value` is not nullptr, sets element 2 of gradient `param` to *value on every rank.
+  // Fills the gradients. If `value` is not nullptr, sets element 2 of the gradient of parameter `param` to
+  // *value on every rank.
   void FillGradients(uint64_t seed, size_t param = 0, const float* value = nullptr) {
     grid.FillGradients(seed);
     for (int rank = 0; rank < grid.world() && value != nullptr; ++rank) grid[rank].g[param][2] = *value;
@@ -81,7 +82,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a gradient that has NaN or is too large for a state is skipped on all ranks") {
+TEST_CASE("all ranks skip the block or the step if a gradient has NaN or is too large for a state") {
   struct Bad {
     float value;
     Keys keys;
@@ -109,7 +110,7 @@ TEST_CASE("a gradient that has NaN or is too large for a state is skipped on all
   }
 }
 
-TEST_CASE("if the gradient of one shard has NaN, skip_step skips the step on all shards") {
+TEST_CASE("with on_nonfinite=skip_step, all ranks skip a step in which the gradient of one shard has NaN") {
   for (const Kind kind : {Kind{1, 2}, Kind{1, 4}, Kind{2, 2}}) {
     CAPTURE(kind);
     LocalPair pair(NonfiniteSpec("on_nonfinite=skip_step"), kind);
@@ -140,7 +141,7 @@ void FillOverflow(Rank* rank) {
   for (size_t i = 0; i < rank->g[0].size(); ++i) rank->g[0][i] = 200;
 }
 
-TEST_CASE("a state that would overflow is an error on all ranks, although only its owner can detect it") {
+TEST_CASE("a state that would overflow is an error on all ranks, although only the owner of its block detects this") {
   for (const Kind kind : {Kind{2, 1}, Kind{4, 1}, Kind{1, 2}, Kind{2, 2}}) {
     CAPTURE(kind);
     LocalPair pair(OverflowSpec({}), kind);
@@ -163,7 +164,8 @@ TEST_CASE("a state that would overflow is an error on all ranks, although only i
   }
 }
 
-TEST_CASE("a state that would overflow makes all ranks skip its block, although only its owner can detect it") {
+TEST_CASE(
+    "a state that would overflow makes all ranks skip its block, although only the owner of the block detects this") {
   for (const Keys& keys : Combinations("on_nonfinite=skip_block|skip_step communicate=updates|params")) {
     for (const Kind kind : {Kind{2, 1}, Kind{4, 1}}) {
       CAPTURE_ALL(keys, kind);
@@ -253,8 +255,8 @@ TEST_CASE("a block whose new parameter or momentum would not be finite is unchan
   }
 }
 
-// A step that skips a block defers the error to the next call. If one rank returned another failure in the next call,
-// it would return the deferred error one call later, when the other ranks already make a step.
+// A step that skips a block defers the error to the next call. If one rank returned another failure in that call, it
+// would return the deferred error in the call after it, in which the other ranks already make a step.
 TEST_CASE("all ranks return a deferred error in the same call, even if one rank has another failure") {
   const OverflowCase one = OverflowCases(FLT_MAX).front();
   for (const Kind kind : kLocalKinds) {
@@ -293,7 +295,7 @@ TEST_CASE("an update that overflows the parameter only because of rounding to co
   }
 }
 
-TEST_CASE("roots that fail too often on their owner are reported by all ranks in the same step") {
+TEST_CASE("roots that fail too often on the owner of their block are reported by all ranks in the same step") {
   for (const Kind kind : kLocalKinds) {
     for (const Keys& bucket : Combinations("comm_bucket_bytes=0|200")) {
       CAPTURE_ALL(kind, bucket);
@@ -313,7 +315,7 @@ TEST_CASE("roots that fail too often on their owner are reported by all ranks in
   }
 }
 
-TEST_CASE("roots of several owners that fail at the same refresh make exactly one step fail") {
+TEST_CASE("roots of several owners make exactly one step fail if they fail at the same refresh") {
   for (const int world : {2, 4}) {
     CAPTURE(world);
     LocalPair pair(FailingRoots({}), {world, 1});
@@ -323,7 +325,7 @@ TEST_CASE("roots of several owners that fail at the same refresh make exactly on
     }
     const std::vector<shampoo_block_info> blocks = BlocksOf(pair.grid[0]);
     REQUIRE(blocks.size() > 6);
-    REQUIRE(blocks[5].owner != blocks[6].owner);
+    REQUIRE(blocks[5].owner != blocks[6].owner);  // the blocks of "second" and "third", whose roots fail
     for (int refresh = 1; refresh <= 5; ++refresh) {
       RequireStep(&pair.grid);
       if (refresh >= 3)

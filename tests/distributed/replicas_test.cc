@@ -32,7 +32,7 @@ std::vector<std::vector<float>> OneRank(const RankSpec& spec, uint64_t steps) {
   return rank.w;
 }
 
-TEST_CASE("any number of ranks gives results bit-identical to one rank") {
+TEST_CASE("any number of ranks gives results bit-identical to those of one rank") {
   const std::vector<std::vector<float>> expected = OneRank(MixedSpec(), 7);
   for (const Keys& keys : Combinations("communicate=updates|params comm_bucket_bytes=0|2000|1 balance=bytes|cost")) {
     for (const int world : {1, 2, 3, 4, 8, 40}) {
@@ -46,7 +46,8 @@ TEST_CASE("any number of ranks gives results bit-identical to one rank") {
 }
 
 TEST_CASE(
-    "with a narrow communication_dtype, all ranks have equal parameters, within rounding errors of those of one rank") {
+    "with a narrow communication_dtype, all ranks have equal parameters, which differ from those of one rank only by "
+    "rounding errors") {
   const std::vector<std::vector<float>> expected = OneRank(MixedSpec(), 1);
   std::vector<std::vector<float>> start = expected;
   Fill(1, &start);
@@ -73,7 +74,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a step makes one exchange without a bucket limit and several with one, and sends the predicted bytes") {
+TEST_CASE("a step makes one exchange if comm_bucket_bytes is 0, otherwise several, and sends the predicted bytes") {
   for (const char* const bucket : {"0", "2000"}) {
     CAPTURE(bucket);
     Grid job(MixedSpec({{"comm_bucket_bytes", bucket}}), 4, 1);
@@ -174,7 +175,7 @@ TEST_CASE("a communicator is released when its only optimizer is destroyed") {
   CHECK(comm.released() == 1);
 }
 
-TEST_CASE("a flipped bit in a replica is detected within verify_replicas steps") {
+TEST_CASE("a flipped bit in a parameter of one replica is detected within as many steps as verify_replicas says") {
   for (const int every : {1, 3}) {
     CAPTURE(every);
     Grid job(MixedSpec({{"verify_replicas", std::to_string(every)}}), 3, 1);

@@ -3,7 +3,7 @@
 //
 // Functions that make a call on one rank or on all ranks of a job, and require that the call succeeds. Two functions
 // check that a call fails. The template parameter `Ranks` is a Grid (grid.h), a Rank, or a class of tests/checkpoint.
-// The class must have the functions that are called.
+// A class of tests/checkpoint needs only the member functions that the template calls.
 #pragma once
 
 #include <doctest/doctest.h>
@@ -35,7 +35,7 @@ void RequireStep(Ranks* ranks) {
   RequireOk(*ranks);
 }
 
-// Creates the ranks and draws parameters.
+// Creates the ranks and sets their parameters to pseudo-random numbers.
 inline void RequireStart(Grid* grid) {
   RequireCreate(grid);
   grid->FillParams(1);
@@ -49,8 +49,8 @@ inline void RunSteps(Grid* grid, uint64_t first_seed, uint64_t last_seed) {
   }
 }
 
-// Both functions make the steps `first` to `last`. In every third step, parameter 1 has no gradient. A Grid and a
-// single Rank get the same gradients.
+// The two functions below make the steps `first` to `last`. In every third step, parameter 1 has no gradient. A Grid
+// and a single Rank get the same gradients.
 inline void RunStepsWithMissingGradients(Grid* grid, uint64_t first, uint64_t last) {
   for (uint64_t t = first; t <= last; ++t) {
     grid->FillGradients(100 + t);

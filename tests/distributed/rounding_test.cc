@@ -48,7 +48,9 @@ void CheckKinds(const Keys& method, const Kind& first, const Kind& second) {
   CHECK(after.AllHold(one[0].w));
 }
 
-TEST_CASE("with stochastic rounding, a job that resumes with other replicas and shards is bit-identical to one rank") {
+TEST_CASE(
+    "with stochastic rounding, a job that resumes with other numbers of replicas and shards is bit-identical to one "
+    "rank") {
   for (const Keys& method : kMethods) {
     CheckKinds(method, Kind{8, 1}, Kind{1, 8, "gather"});
     CheckKinds(method, Kind{1, 1}, Kind{2, 4, "gather", false});

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests ranks that hold the shards of one replica (FSDP, tensor parallelism), with shard_mode local. AppendPieces below
+// Tests ranks that hold the shards of one replica (FSDP, tensor parallelism), with shard_mode=local. AppendPieces below
 // divides a shard into pieces. A step must update each piece like a separate parameter.
 #include <doctest/doctest.h>
 
@@ -59,7 +59,8 @@ RankSpec PiecesOf(const RankSpec& shard, std::vector<size_t>* first) {
   return pieces;
 }
 
-// Copies the elements of each parameter p to its pieces, which are the tensors first[p] to first[p + 1] - 1 of `to`.
+// Copies the elements of each parameter p of `from` to its pieces, which are the tensors first[p] to first[p + 1] - 1
+// of `to`.
 void Scatter(const Tensors& from, const std::vector<size_t>& first, Tensors* to) {
   for (size_t p = 0; p < from.size(); ++p) {
     auto at = from[p].begin();
@@ -134,7 +135,7 @@ void CheckRandomShardsOf(uint64_t count) {
                                       {"max_preconditioner_dim", std::to_string(one.Draw(2, 9))}};
       }
       // Method muon uses the shape of the whole parameter for shape_scale, and to decide whether a piece is a matrix.
-      // The test therefore sets shape_scale to none and uses no flat shards with muon.
+      // The test therefore sets shape_scale=none and uses no flat shards with muon.
       const bool is_muon = method[0].second == "muon";
       if (is_muon) one.spec.keys.emplace_back("shape_scale", "none");
       const Shards shards = one.CutAll(one.Draw(1, 4), [&] { return !is_muon && one.OneIn(2); });
@@ -164,7 +165,8 @@ TEST_CASE("random rectangular shards on several ranks are bit-identical to param
   CHECK(empty > 100);
 }
 
-// Adds 1 to the mark of each element of a block.
+// Adds 1 to the mark of each element of a block, so a mark becomes the number of blocks that contain the element. Calls
+// itself for each dim. at: the index of the first element to mark.
 void Mark(const shampoo_block_info& block, int dim, int64_t at, std::vector<int>* marks) {
   if (dim == block.ndim) {
     ++marks->at(static_cast<size_t>(at));
@@ -179,7 +181,7 @@ TEST_CASE(
   for (uint64_t seed = 0; seed < 110; ++seed) {
     RandomShards random(seed);
     RankSpec spec;
-    const bool whole = seed % 2 == 0;
+    const bool whole = seed % 2 == 0;  // nothing is merged or split
     spec.keys = {{"use_merge_dims", whole || random.OneIn(2) ? "false" : "true"},
                  {"max_preconditioner_dim", std::to_string(whole ? 100 : random.Draw(1, 6))}};
     for (int i = 0; i < 100; ++i) {

@@ -63,7 +63,8 @@ namespace {
 
 bool HasFactors(const Keys& keys) { return keys.Value("method") != "adam"; }
 
-// With method adam, there are no inverse roots or eigenbases, and Spec adds no keys, because adam rejects most of them.
+// With method adam, there are no inverse roots or eigenbases, and Spec adds no keys, because adam rejects most of the
+// keys that Spec adds for other methods.
 // With the other methods, group 0 refreshes inverse roots or eigenbases in every second step.
 RankSpec Spec(const Keys& more) {
   Keys keys = more;

@@ -20,14 +20,15 @@ RankSpec TwoGroupsSpec(const Keys& more = {}) {
           .params = {{"matrix", {9, 7}}, {"vector", {12}, 1}, {"tensor", {3, 4, 2}}}};
 }
 
-// Makes two steps and draws the gradients of the third step.
+// Makes two steps, and sets the gradients of the third step to pseudo-random numbers.
 void StartThirdStep(Grid* grid) {
   RequireStart(grid);
   RunSteps(grid, 101, 102);
   grid->FillGradients(103);
 }
 
-// Checks that the third step fails on all ranks with the same error, which names rank `odd`, and changes no parameter.
+// Checks that the third step fails on all ranks with the same error and changes no parameter. The error must name rank
+// `odd`, the rank with different inputs.
 void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<std::string>& words) {
   const std::vector<Tensors> before = ParamsOf(grid);
   const auto everything = Everything(grid);
@@ -36,7 +37,7 @@ void CheckFails(Grid* grid, shampoo_status status, int odd, const std::vector<st
   CHECK_MESSAGE(Has((*grid)[0].error, "rank " + std::to_string(odd)), (*grid)[0].error);
   CHECK(SameBits(ParamsOf(grid), before));
   for (int rank = 0; rank < grid->world(); ++rank) CHECK((*grid)[rank].Stat("steps") == 2);
-  // Shards compare their inputs before the step writes anything, so states are unchanged, too.
+  // Shard ranks compare their inputs before the step writes anything, so states are unchanged, too.
   if (grid->shards() > 1) CHECK(Everything(grid) == everything);
 }
 
@@ -133,7 +134,7 @@ TEST_CASE("a gradient with NaN on one rank is an error on all ranks even if on_n
   }
 }
 
-TEST_CASE("a rank without bound buffers fails the step of all ranks") {
+TEST_CASE("if one rank has no bound buffers, the step fails on all ranks") {
   for (const Kind kind : kReplicasOrShards) {
     CAPTURE(kind);
     Grid grid(TwoGroupsSpec(), kind);

@@ -49,7 +49,7 @@ void ThreadComm::ResetCounts() {
   for (Rank& rank : ranks_) rank.calls = rank.bytes = 0;
 }
 
-// Returns 0 when all ranks have arrived, or the error that ended the wait.
+// Waits until all ranks have arrived, and returns 0. Returns kAborted after an abort, and kTimedOut after a timeout.
 int32_t ThreadComm::WaitForAll(std::unique_lock<std::mutex>* lock) {
   const int64_t generation = generation_;
   if (Arrive()) return 0;
@@ -82,8 +82,8 @@ int32_t ThreadComm::Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy) {
   bool equal = true;
   for (const Rank& rank : ranks_) equal = copy(rank) && equal;
   lock.lock();
-  // No rank may return before all ranks have read its memory. This wait needs no timeout: every rank arrives here, even
-  // after an abort.
+  // No rank may return before all ranks have read the memory that it sends. This wait needs no timeout: every rank
+  // arrives here, even after an abort.
   const int64_t generation = generation_;
   if (!Arrive()) arrived_.wait(lock, [&] { return generation_ != generation; });
   lock.unlock();

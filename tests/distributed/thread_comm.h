@@ -15,10 +15,10 @@
 namespace shampoo_test {
 
 // A communicator between ranks that are threads of this process. It counts bytes and can inject faults. A collective
-// fails on a rank that waits longer than `patience`, so that a test fails instead of hanging.
+// fails on a rank that waits longer than `patience` for the other ranks, so that a test fails instead of hanging.
 class ThreadComm {
  public:
-  // Returns 0, or the error that a collective must return on a rank. `call` counts the rank's collectives from 1.
+  // Returns 0, or the error that a collective must return on a rank. call: the number of the rank's collective, from 1.
   using Fault = std::function<int32_t(int rank, int64_t call)>;
 
   explicit ThreadComm(int world);
@@ -60,8 +60,8 @@ class ThreadComm {
     size_t segment = 0;
     const size_t* to = nullptr;  // bytes for each rank; nullptr in an all-gather
   };
-  // copy(rank) copies to `recv` what `rank` has sent to this rank. It returns whether both ranks make the same kind of
-  // collective, with the same number of bytes.
+  // copy(rank) copies to `recv` the data that `rank` has sent to this rank. It returns whether both ranks make the same
+  // kind of collective, with the same number of bytes.
   template <typename Copy>
   int32_t Exchange(Rank* own, void* recv, size_t bytes, Copy&& copy);
   int32_t Gather(Rank* own, const void* send, void* recv, size_t bytes);
@@ -72,8 +72,8 @@ class ThreadComm {
   std::vector<Rank> ranks_;
   std::mutex mutex_;
   std::condition_variable arrived_;
-  int waiting_ = 0;
-  int64_t generation_ = 0;
+  int waiting_ = 0;         // number of ranks that wait for the other ranks
+  int64_t generation_ = 0;  // number of times that all ranks have called Arrive()
   bool aborted_ = false;
   int released_ = 0;
   int timeouts_ = 0;

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Compiles every block of C in the documentation and runs the programs among them.
+"""Compiles every fenced block of C code in the documentation, and runs the blocks that are programs.
 
 A block that contains "int main" is built against the library and must exit with status 0. Other blocks are fragments.
 A fragment becomes the body of a function in a file that includes prologue.h. The compiler checks this file but does not
@@ -86,9 +86,9 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root", type=Path, required=True, help="root of the repository")
     parser.add_argument("--compiler", required=True)
-    parser.add_argument("--include", type=Path, required=True, help="folder of shampoo/shampoo.h")
+    parser.add_argument("--include", type=Path, required=True, help="folder that contains shampoo/shampoo.h")
     parser.add_argument("--system-include", action="append", default=[],
-                        help="folder of a header that fragments include, such as mpi.h; may be repeated")
+                        help="folder with a header that fragments include, such as mpi.h; may be repeated")
     parser.add_argument("--library", type=Path, required=True, help="libshampoo.so")
     arguments = parser.parse_args()
     arguments.root = arguments.root.resolve()

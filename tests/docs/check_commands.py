@@ -45,8 +45,8 @@ def problems_of(root, page, text, names):
             yield f"there is no script {script}"
 
 
-def figures(root):
-    """Yields each SVG file unless a page shows it and also has its name outside links."""
+def figures_without_command(root):
+    """Yields each SVG file for which no page both shows the file and has the file's name outside links."""
     shown = {}
     for page in pages(root):
         text = page.read_text(encoding="utf-8")
@@ -67,7 +67,7 @@ def main():
                 continue
             count += 1
             failures += [f"{page.relative_to(root)}:{first}: {why}" for why in problems_of(root, page, "\n".join(lines) + "\n", names)]
-    failures += [f"{figure}: expected a page with this picture and its command" for figure in figures(root)]
+    failures += [f"{path}: expected a page with this picture and its command" for path in figures_without_command(root)]
     print("\n".join(failures + [f"{count} blocks of shell, {len(failures)} problems"]))
     return 1 if failures or not count else 0
 

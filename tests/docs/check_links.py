@@ -16,7 +16,7 @@ from anchors import HEADING, Anchors, lines_with_code  # noqa: E402
 # Names of folders that are not searched: generated folders and hidden folders.
 SKIPPED = re.compile(r"build.*|install|out|\..*")
 CODE = re.compile(r"(`+)(?!`).*?(?<!`)\1(?!`)")
-# Begins after the text of a link, because the text may contain an image, which also has brackets.
+# Begins at the bracket that ends the text of a link, because the text may contain an image, which also has brackets.
 LINK = re.compile(r"\]\(\s*<?([^()\s<>]*(?:\([^()\s]*\)[^()\s<>]*)*)>?(?:\s+[\"'][^)]*)?\s*\)")
 DEFINITION = re.compile(r"^\s{0,3}\[[^\]]+\]:\s*<?([^\s>]+)")
 EXPLICIT = re.compile(r"<a\s+(?:id|name)=[\"']([^\"']+)[\"']")
@@ -69,7 +69,7 @@ def problem(root, page, target, known):
         if goal not in known:
             known[goal] = anchors(goal)
         if unquote(anchor) not in known[goal]:
-            return "there is no such heading; there are: " + ", ".join(sorted(known[goal]))
+            return "there is no such anchor; the file has: " + ", ".join(sorted(known[goal]))
     return None
 
 

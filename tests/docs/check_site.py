@@ -5,7 +5,7 @@
 BUILD is the path of docs/site/build.py, which fails if Doxygen or Sphinx prints a warning. DOXYGEN is the path of
 Doxygen, and OUT is the folder for the site. Every link within the site must lead to a file and an anchor that exist.
 The navigation of the home page must contain every page of docs/ and docs/adr/, and every README.md of examples/. No
-page may load a file from another site. The index of the search must contain the words that wrong_search() lists.
+page may load a file from another site. The search index must contain each word of the list in missing_words().
 """
 import html.parser
 import os
@@ -81,12 +81,12 @@ def missing_pages(root, site, pages):
         yield f"{len(wanted)} Markdown files and {len(reference)} links to the reference; expected at least 40 and 15"
 
 
-def wrong_search(site):
+def missing_words(site):
     index = site / "searchindex.js"
     words = index.read_text(encoding="utf-8") if index.exists() else ""
     for word in ("shampoo_optimizer_step", "libshampoo.Optimizer", "checkpoint"):
         if word not in words:
-            yield f"{index.name}: {word} is not in the index of the search"
+            yield f"{index.name}: {word} is not in the search index"
 
 
 def main():
@@ -98,7 +98,7 @@ def main():
         return 1
     site, root = out / "html", build.parents[2]
     pages = {path: Page(path) for path in site.rglob("*.html")}
-    failures = [*broken_links(site, pages), *missing_pages(root, site, pages), *wrong_search(site)]
+    failures = [*broken_links(site, pages), *missing_pages(root, site, pages), *missing_words(site)]
     print("\n".join(failures) if failures else f"{len(pages)} pages without a warning or a broken link")
     return 1 if failures else 0
 

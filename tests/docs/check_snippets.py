@@ -75,7 +75,7 @@ def main():
                 counts[language] += 1
                 failures += [f"{page.relative_to(root)}:{first}: {why}" for why in problems_of(root, language, "\n".join(lines))]
     failures += programs_not_in_their_guides(root)
-    # If a language has no block, the search for blocks is broken.
+    # The documentation has blocks of both languages. If no block of a language is found, the search is broken.
     failures += [f"no block of {language} was found" for language, count in counts.items() if not count]
     print("\n".join(failures + [f"{sum(counts.values())} blocks of {' and '.join(KINDS)}, {len(failures)} problems"]))
     return 1 if failures else 0

@@ -11,8 +11,8 @@ static const char kHead[] =
     "# Keys\n"
     "\n"
     "Every hyper-parameter is a key of a config. `shampoo_config_set_f64` sets keys of type f64,\n"
-    "`shampoo_config_set_i64` sets keys of type i64, bool and f64, and `shampoo_config_set_str` sets any key from\n"
-    "text.\n"
+    "`shampoo_config_set_i64` sets keys of type i64, bool and f64, and `shampoo_config_set_str` sets any key from a\n"
+    "string.\n"
     "\n"
     "Keys marked **(o)** apply to the whole optimizer and are read from the config that is passed to\n"
     "`shampoo_plan_create`. Each parameter group has its own values of all other keys. Keys marked **(c)** can be\n"
@@ -20,9 +20,9 @@ static const char kHead[] =
     "the plan.\n"
     "\n"
     "The [tuning guide](tuning.md) gives advice on values, and [methods](methods.md) helps to choose `method`. Keys\n"
-    "that exist only to reproduce other implementations are in a table [of their\n"
-    "own](#keys-that-reproduce-other-implementations). This page is generated from the library's table of keys. The\n"
-    "test `docs.keys` compares page and table, and prints the command that generates the page.\n"
+    "that exist only to reproduce other implementations are in a [separate\n"
+    "table](#keys-that-reproduce-other-implementations). This page is generated from the library's table of keys. The\n"
+    "test `docs.keys` compares the page with that table, and prints the command that generates the page.\n"
     "\n";
 static const char kTableHead[] =
     "| key | type | default | range | meaning |\n"

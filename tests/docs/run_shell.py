@@ -2,14 +2,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs the shell commands of the documentation.
 
-    run_shell.py --source ROOT --list                  lists the pages with shell blocks that can run on this machine
-    run_shell.py --source ROOT --check                 checks that each rule of a page matches and Bash parses all pages
-    run_shell.py --source ROOT --folder F --make       creates a clone, a home folder etc. in F, see shell/machine.py
+    run_shell.py --source ROOT --list                  lists the pages whose shell blocks can run on this machine
+    run_shell.py --source ROOT --check                 checks that each rule of a page matches a command or a file,
+                                                       and that Bash can parse the commands of each page
+    run_shell.py --source ROOT --folder F --make       copies ROOT to F/clone, and creates other folders in F
     run_shell.py --source ROOT --folder F --page PAGE  runs the blocks of a page, one after another, in one Bash
 
 --list prints one line for each page: its path, its name, and the names of the pages that must run before it, separated
-by semicolons. Commands of an example's README.md run in the folder of the example. All other commands run in the root of
-the clone. The rules in shell/page_rules.py change, skip or check commands. Each rule has a reason.
+by semicolons. Commands of an example's README.md run in the folder of the example in F/clone. All other commands run in
+F/clone. The rules in shell/page_rules.py change, skip or check commands. Each rule has a reason.
 """
 import argparse
 import re

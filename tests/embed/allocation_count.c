@@ -96,9 +96,10 @@ static trainer t;
 static double learning_rate = 0.05;
 static char* arena[2];
 
-// Checks that none of twenty steps allocates. Inverse roots are refreshed in steps 3, 6, 9, ..., because the preset of
-// trainer_plan() has refresh_growth 0. In variant 1 of check_combination(), those of the first group are refreshed in
-// steps 5, 6, 9, .... From the eleventh step on, each step reads the state from one arena and writes it to the other.
+// Checks that none of twenty steps allocates. Inverse roots are refreshed in steps 3, 6, 9, ..., because
+// check_combination() sets precondition_frequency to 3 and the preset of trainer_plan() has refresh_growth 0. In
+// variant 1, start_preconditioning_step of the first group is 5, so this group refreshes in steps 5, 6, 9, .... From
+// the eleventh step on, each step reads the state from one arena and writes it to the other.
 static void check(const api* f, const workload* work, const char* name) {
   int64_t state_bytes = 0;
   shampoo_plan* const plan = trainer_plan(f, work);

@@ -36,7 +36,7 @@ typedef struct api {
 #define API_MEMBER(name) __typeof__(shampoo_##name)* name;
   API_FUNCTIONS(API_MEMBER)
 #undef API_MEMBER
-  void* library;  // handle from dlopen; NULL if linked
+  void* library;  // handle from dlopen; NULL in a program that links the library
 } api;
 
 // Returns the functions of the library that this program is linked with.

@@ -25,8 +25,8 @@ namespace shampoo {
 namespace {
 
 constexpr int kInputs = 16;
-constexpr int kProduct = 96;  // size of the matrices of products
-constexpr int kEigen = 64;    // size of the matrices of eigenproblems
+constexpr int kProduct = 96;  // size of the matrices that Gemm() and Syrk() multiply
+constexpr int kEigen = 64;    // size of the matrices whose eigenvectors are computed
 
 // Returns a symmetric n x n matrix.
 template <typename Real>

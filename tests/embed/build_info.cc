@@ -55,7 +55,7 @@ int main(int argc, char** argv) {
   const std::set<std::string> flags = CpuFlags();
   if (argc > 1) {
     if (flags.count("avx2") == 0 || flags.count("fma") == 0) {
-      std::cout << "skipped: this processor cannot run " << argv[1] << '\n';
+      std::cout << "skipped: this processor cannot run the kernel " << argv[1] << '\n';
       return SKIPPED;
     }
     REQUIRE(kernel == Lower(argv[1]), "kernel %s, expected %s", kernel.c_str(), argv[1]);

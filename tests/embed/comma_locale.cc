@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A host program whose locale writes 0,5 for a half and 1.000 for a thousand. It sets the locale in C and in C++. Every
-// string from the library must be the same as in the C locale. Usage: comma_locale <name of the locale>
+// A host program whose locale writes 0,5 for a half and 1.000 for a thousand. It sets the locale with the functions of
+// C and of C++. Every string from the library must be the same as in the locale "C".
+// Usage: comma_locale <name of the locale>
 #include <shampoo/shampoo.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A program that loads and closes the library ten times. It then closes the library in three other situations: during
-// training, while a thread has an error message, and while an optimizer exists that is never destroyed.
+// training; while the library holds an error message for a thread; and while an optimizer exists that is never
+// destroyed.
 // Usage: dlopen_ten <library> [--tidy]
-// With --tidy, which is for leak checkers, the last situation is left out.
+// With --tidy, which is for leak checkers, the program leaves out the last situation.
 #include <dlfcn.h>
 #include <inttypes.h>
 #include <pthread.h>
@@ -21,7 +22,7 @@ static trainer left_alive;
 static sem_t failed;
 static sem_t closed;
 
-// Causes an error, whose message is stored for this thread. The thread ends after the library was closed.
+// Causes an error, whose message the library stores for this thread. The thread ends after the library was closed.
 static void* fail_and_outlive(void* argument) {
   const api* const functions = argument;
   REQUIRE(functions->config_create(NULL) == SHAMPOO_E_INVALID, "a NULL was accepted");
@@ -76,7 +77,7 @@ int main(int argc, char** argv) {
   sem_post(&closed);
   pthread_join(thread, NULL);
 
-  // Ends the program while an optimizer and its threads exist.
+  // Closes the library and ends the program while an optimizer and its threads exist.
   if (tidy) return 0;
   again = api_open(path);
   trainer_begin(&left_alive, &again, &work, NULL);

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that loading and using the library does not change the state of the host: environment, threads, signals,
+// Checks that loading and using the library does not change the state of the process: environment, threads, signals,
 // locale, working directory, open files, limits and floating-point modes. The library must print nothing.
 // Usage: environment <library>
 #define _GNU_SOURCE
@@ -100,7 +100,7 @@ static void require_same(const snapshot* before, const snapshot* now, const char
   REQUIRE(CPU_EQUAL(&before->processors, &now->processors), "%s: the processor affinity has changed", when);
 }
 
-// Checks that all threads except the main thread block the signals that a host often handles.
+// Checks that all threads except the main thread block the signals that a host program often handles.
 static void require_workers_block_signals(void) {
   DIR* const tasks = opendir("/proc/self/task");
   for (const struct dirent* entry; (entry = readdir(tasks)) != NULL;) {
@@ -127,7 +127,8 @@ static snapshot before;
 static snapshot now;
 static trainer t;
 
-// Standard output and error are redirected to the file `printed`. `redirect` has copies of the original descriptors.
+// Between begin_redirect() and end_redirect(), standard output and standard error go to the file `printed`. `redirect`
+// has copies of the original descriptors.
 static int redirect[2];
 static FILE* printed;
 
@@ -177,8 +178,8 @@ static void use(const api* functions, const char* when) {
   take(&now);
   require_same(&before, &now, when);
   trainer_step(&t, 6);
-  // Waits until the threads run. Every new thread blocks all signals during pthread_create, so an earlier check of the
-  // blocked signals would prove nothing.
+  // Gives the new threads time to start. Every new thread blocks all signals during pthread_create, so an earlier check
+  // of the blocked signals would prove nothing.
   const struct timespec pause = {0, 50 * 1000 * 1000};
   nanosleep(&pause, NULL);
   require_workers_block_signals();

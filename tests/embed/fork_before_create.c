@@ -18,7 +18,7 @@ static api functions;
 static workload work;
 
 // Creates and trains an optimizer in the child. The optimizer must start a thread, because fork copies only the thread
-// that calls it.
+// that calls fork.
 static uint64_t train_in_child(void) {
   static trainer own;
   const int threads_before = thread_count();
@@ -68,7 +68,7 @@ int main(void) {
   waitpid(child, NULL, 0);
 
   alarm(6 * kLimitSeconds);
-  run_child("after load", expected, 1);
+  run_child("before an optimizer was created", expected, 1);
 
   const uint64_t own = train(&functions, &work, kSteps);
   REQUIRE(own == expected, "parent: hash %016" PRIx64 ", in the child %016" PRIx64, own, expected);

@@ -1,12 +1,12 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that the memory of an optimizer is what shampoo_plan_bytes() predicts. The caller's allocator counts the bytes
-// and checks that each allocation is freed once.
+// Checks that the memory of an optimizer is what shampoo_plan_bytes() predicts. The test passes its own allocator to
+// the library. The allocator counts the bytes and checks that the library frees each allocation once.
 //
-// The scratch memory of the private BLAS does not come from the allocator. The test memory_resident, for which this
-// file is compiled with SEES_MAPPINGS, therefore also counts the resident pages of the scratch memory. It checks that
-// the resident memory of the process grows by hardly more than predicted.
+// The scratch memory of the library's copy of OpenBLAS does not come from the allocator. The test memory_resident, for
+// which this file is compiled with SEES_MAPPINGS, therefore also counts the resident pages of the scratch memory. It
+// checks that the resident memory of the process grows by at most 2 % and 1 MiB more than predicted.
 #define _GNU_SOURCE
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -60,7 +60,7 @@ static int64_t page_bytes;
 static int64_t rounded_to_pages(int64_t bytes) { return (bytes + page_bytes - 1) / page_bytes * page_bytes; }
 
 #ifdef SEES_MAPPINGS
-// Mappings that the library makes. All of them are scratch memory, because other memory comes from the allocator.
+// Calls of mmap() by the library. All of them map scratch memory, because other memory comes from the allocator.
 static char* mapping[kMaxAllocations];
 static size_t mapping_bytes[kMaxAllocations];
 static int mappings;
@@ -98,7 +98,8 @@ static int64_t resident_bytes(void) {
   return (int64_t)kilobytes * 1024;
 }
 
-// Checks an optimizer for one matrix. has_scratch: whether BLAS has scratch memory. Returns the predicted workspace.
+// Checks an optimizer for one matrix. has_scratch: whether the prediction includes scratch memory of BLAS, which does
+// not come from the allocator. Returns the predicted bytes of workspace.
 static int64_t check(const api* f, const setting* settings, int64_t rows, int64_t columns, int threads,
                      int has_scratch) {
   counter c;
@@ -143,8 +144,8 @@ static int64_t check(const api* f, const setting* settings, int64_t rows, int64_
   const int64_t taken = allocated + scratch;
   REQUIRE(llabs(taken - m.total_bytes) * 100 <= m.total_bytes, "%lld bytes taken, %lld predicted", (long long)taken,
           (long long)m.total_bytes);
-  // Parameters and gradients are subtracted because the test allocates them. The process may grow by 2 % and 1 MiB more
-  // than predicted, because of stacks, tables and partly used pages.
+  // The prediction does not include the parameter and its gradient, which the test allocates. The process may grow by
+  // 2 % and 1 MiB more than predicted, because of stacks, tables and partly used pages.
   const int64_t grown = resident_bytes() - resident_before - 2 * m.elements * (int64_t)sizeof(float);
   printf(", process grew by %lld", (long long)grown);
   REQUIRE(grown <= m.total_bytes + m.total_bytes / 50 + (1 << 20), "the process grew by %lld bytes, %lld predicted",

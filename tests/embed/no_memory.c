@@ -112,7 +112,7 @@ static void* run(void* argument) {
   REQUIRE(status == tried->expected, "%s: status %d, \"%s\"", tried->what, (int)status, text);
   if (status != SHAMPOO_OK) {
     REQUIRE(strstr(text, "out of host memory") != NULL, "%s: \"%s\"", tried->what, text);
-    // When memory is available again, the next error of this thread has its own message.
+    // Memory is available again, so the message of the next error must not be "out of host memory".
     REQUIRE(create_config_of_null() == SHAMPOO_E_INVALID, "a NULL was accepted");
     REQUIRE(strstr(functions.last_error(), "out is NULL") != NULL, "%s: \"%s\"", tried->what, functions.last_error());
   }

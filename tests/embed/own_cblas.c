@@ -1,9 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that exports its own BLAS, LAPACK and Fortran runtime from the executable, where the dynamic linker looks
-// first. libshampoo must not call any of these functions. Its results must be bit-identical to those in the host
-// plain.c, which defines none of these functions. Usage: own_cblas <program of plain.c>
+// A host (a program that uses the library) that exports its own BLAS, LAPACK and Fortran runtime from the executable,
+// where the dynamic linker looks first. libshampoo must not call any of these functions. Its results must be
+// bit-identical to those in the host plain.c, which defines none of these functions.
+//
+// Usage: own_cblas <program of plain.c>
 #include <inttypes.h>
 #include <string.h>
 #include <unistd.h>
@@ -65,12 +67,13 @@ OWN(__wrap_blas_memory_alloc)
 OWN(__wrap_blas_memory_free)
 OWN(_gfortran_concat_string)
 
-// OpenBLAS finds its kernels through this pointer to a table. In this host the pointer is NULL, so a use would crash.
+// OpenBLAS finds its kernels through its own pointer of this name. If the library used this host's pointer instead,
+// which is NULL, the library would crash.
 extern void* gotoblas;
 void* gotoblas = NULL;
 
 int main(int argc, char** argv) {
-  REQUIRE(argc == 2, "%d arguments: expected the plain host", argc - 1);
+  REQUIRE(argc == 2, "%d arguments: expected 1, the program of plain.c", argc - 1);
   const api functions = api_linked();
   REQUIRE(strstr(functions.build_info(), "\"private\": true") != NULL, "%s", functions.build_info());
   const workload work = workload_default(2);

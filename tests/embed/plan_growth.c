@@ -1,10 +1,11 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks that allocated bytes grow at most in proportion to the number of parameters. Has four separate counts: for
-// adding parameters, for finishing the plan, for creating an optimizer, and for binding buffers and making one step. A
-// container that is copied for every parameter, for example, would allocate bytes in proportion to the square of this
-// number, and would be slow for large models. Each count is the sum over all calls of malloc; free subtracts nothing.
+// Checks that the library allocates at most about k times as many bytes for k times as many parameters. The test counts
+// the bytes separately for four stages: adding parameters, finishing the plan, creating an optimizer, and binding
+// buffers and making one step. If the library copied a container for every parameter, for example, the bytes would grow
+// with the square of the number of parameters, and the library would be slow for large models. Each count is the sum of
+// the sizes in all calls of malloc; free subtracts nothing.
 #define _GNU_SOURCE
 #include <stdint.h>
 #include <string.h>

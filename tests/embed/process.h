@@ -8,7 +8,7 @@ int thread_count(void);
 
 // Waits until this process has `wanted` threads. If the number still differs after ten seconds, ends the program with
 // an error that contains `when`. The wait is needed because the kernel removes a thread from its list shortly after the
-// thread was joined. Does nothing with ThreadSanitizer, which has its own threads.
+// thread was joined. Does nothing with ThreadSanitizer, which starts its own threads.
 void require_thread_count(int wanted, const char* when);
 
 #endif

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Checks that BLAS uses only the scratch memory that Scratch::Create has populated: using other scratch memory would
-// cause page faults in a step. The populated memory must not exceed ScratchExtent::bytes(), which the plan reports.
+// cause page faults in a step. The populated memory must not exceed ScratchExtent::bytes(), which the plan includes in
+// the predicted bytes of workspace.
 // Usage: scratch_extent [KERNELS FLAG]. If OpenBLAS does not use the kernels KERNELS, or FLAG is not in /proc/cpuinfo,
 // the test is skipped.
 #include <sys/prctl.h>

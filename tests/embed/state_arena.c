@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A program that owns the state. Checks that a step is a pure function from (state, parameters, gradients) to (state,
-// parameters): equal inputs give equal outputs, inputs do not change, and other buffers may be bound between steps.
+// A program that owns the memory of the state. Checks that a step is a pure function from (state, parameters,
+// gradients) to (state, parameters): equal inputs give equal outputs, a step does not change its inputs, and the
+// program may bind other buffers between steps.
 #include <inttypes.h>
 #include <string.h>
 

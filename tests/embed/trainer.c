@@ -57,7 +57,8 @@ shampoo_plan* trainer_plan(const api* f, const workload* work) {
   return plan;
 }
 
-// Returns pseudo-random number i of a stream: a multiple of 1/64 in [-1, 1). All dtypes represent it exactly.
+// Returns number i of a pseudo-random sequence, which `stream` selects. The number is a multiple of 1/64 in [-1, 1), so
+// all floating-point dtypes represent it exactly.
 static double noise(uint64_t stream, uint64_t i) {
   uint64_t x = (stream + 1) * 0x9e3779b97f4a7c15u + i * 0xbf58476d1ce4e5b9u;
   x ^= x >> 30;

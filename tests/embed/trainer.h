@@ -70,7 +70,7 @@ void trainer_end(trainer* t);
 // Returns a hash of all bits of the arrays param and copy.
 uint64_t trainer_hash(const trainer* t);
 
-// Creates a trainer, makes the steps, destroys the trainer, and returns the hash.
+// Creates a trainer, makes `steps` steps, and destroys the trainer. Returns the trainer_hash() after the last step.
 uint64_t train(const api* functions, const workload* work, int steps);
 
 #ifdef __cplusplus

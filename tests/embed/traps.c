@@ -3,7 +3,7 @@
 //
 // A program that enables floating-point traps, also on the threads on which it runs tasks of the library. Checks that
 // no call causes a trap and that results are bit-identical to those without traps. When a call returns, the enabled
-// traps and the exception flags must be unchanged.
+// traps and the exception flags must be as before the call.
 #define _GNU_SOURCE
 #include <fenv.h>
 #include <inttypes.h>
@@ -35,7 +35,7 @@ static mode host;
 static void enter(void) {
   feclearexcept(FE_ALL_EXCEPT);
   feraiseexcept(host.flags);
-  // Some processors raise FE_INEXACT with an overflow.
+  // Some processors raise FE_INEXACT together with FE_OVERFLOW, so this call clears all flags except host.flags.
   feclearexcept(FE_ALL_EXCEPT & ~host.flags);
   feenableexcept(host.traps);
 }
@@ -75,7 +75,7 @@ static void on_own_threads(void* user, void (*task)(void* argument, int64_t i), 
   run_on_own_threads(run_trapping, &trapping, count);
 }
 
-static float numbers[2][ELEMENTS];  // parameter, gradient
+static float numbers[2][ELEMENTS];  // numbers[0] is the parameter, numbers[1] its gradient
 
 static void fill(void) {
   unsigned seed = 7;

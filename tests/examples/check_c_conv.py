@@ -2,14 +2,14 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
 """check_c_conv.py PROGRAMS DATA: checks the convolutional example. PROGRAMS is the folder of the built programs,
-and DATA is the file of the images.
+and DATA is the file with the images.
 
 Checks that
 - the gradient agrees with finite differences of the loss;
 - after two epochs, the loss is low with Shampoo and with SGD;
-- a second run gives the same numbers to the last digit;
-- one thread and two threads give the same numbers, with and without merged dims;
-- another seed gives other numbers;
+- a second run gives the same losses and accuracies to the last digit;
+- one thread and two threads give the same losses and accuracies, with and without merged dims;
+- another seed gives other results;
 - wrong options are rejected, and --help describes the options.
 """
 import csv
@@ -58,6 +58,7 @@ for options, message in (
     wrong = subprocess.run([programs / "train_conv", "--data", data, *options], capture_output=True, text=True, check=False)
     assert wrong.returncode == 1 and message in wrong.stderr, wrong
 
-# The help lists the choices and the default of --optimizer. For --batch, it shows the default 64, not the value 8.
+# The help lists the choices and the default of --optimizer. For --batch, it shows the default 64, not the value 8 that
+# this command sets.
 text = subprocess.run([programs / "train_conv", "--batch", "8", "--help"], capture_output=True, text=True, check=True).stdout
 assert "--optimizer NAME" in text and "[shampoo, sgd, adamw] (shampoo)" in text and "images per step (64)" in text, text

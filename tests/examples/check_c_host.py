@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: checks the example of a complete host.
+"""check_c_host.py PROGRAM DATA SIGNAL_AT [STRIDE]: checks the example c_host, a complete program (the host).
 
 Checks that
 - the host trains well, although gradients sometimes overflow;
 - a rejected step leaves parameters and state unchanged;
-- too many consecutive rejections end the host with the library's message;
+- after too many consecutive rejections, the host prints the library's message and ends;
 - the host ends immediately if the gradients of a rejected step are finite;
 - after a signal or a kill has ended a run, the resumed run ends with the parameters of an uninterrupted run;
 - the host removes old checkpoints and no other files;
@@ -14,7 +14,7 @@ Checks that
 
 For every STRIDE-th file operation, a run is killed before this operation. With STRIDE 1, the default, only
 check_signals(), check_removal() and check_kills() run. The argument SIGNAL_AT is the path of the library that
-is built from signal_at.c. That file describes the environment variable SIGNAL_AT, which is a number.
+is built from signal_at.c. That file describes an environment variable of the same name, which has another meaning.
 """
 import json
 import math
@@ -29,7 +29,7 @@ import tempfile
 
 program, data, signal_at = sys.argv[1:4]
 stride = int(sys.argv[4]) if len(sys.argv) > 4 else 1
-LEAST_ACCURACY = 97.0  # 97.7 to 98.7 was seen with seeds 1 to 20
+LEAST_ACCURACY = 97.0  # in percent; 97.7 to 98.7 was measured with seeds 1 to 20
 PARAMETER_BYTES = 4 * 17226
 SMALL = ["--epochs", "2", "--batch", "256", "--warmup", "2", "--checkpoint-every", "2", "--set", "threads=1",
          "--set", "precondition_frequency=2"]
@@ -227,7 +227,7 @@ def killed(at, files_of_whole):
 
 def check_removal(files_of_whole):
     with tempfile.TemporaryDirectory() as folder:
-        # The host must not remove these files of other programs, whose names are like those of checkpoints.
+        # The host must not remove these files and folders of other programs, whose names are like those of checkpoints.
         for name in ("step-5", "step-8", "step-50", "step-000009.old"):
             pathlib.Path(folder, "saved", name).mkdir(parents=True)
             pathlib.Path(folder, "saved", name, "notes").touch()
@@ -281,7 +281,7 @@ def check_mistakes():
         rejected("unknown option: --chekpoints", "--chekpoints", "x")
         rejected("--seed has no value; expected --seed N", "--seed")
         rejected("lr=-1: ", "--set", "lr=-1")
-        rejected("on_nonfinite must be error:", "--set", "on_nonfinite=skip_step")
+        rejected('on_nonfinite must be "error":', "--set", "on_nonfinite=skip_step")
         rejected("cannot open nowhere", "--data", "nowhere")
         rejected("cannot create /dev/null/saved", "--checkpoints", "/dev/null/saved")
         done(run(folder, *SMALL))

@@ -7,7 +7,7 @@ FOLDER has the built programs of the example. PLOT is examples/plot.py.
 
 Checks that
 - the gradients agree with finite differences of the loss;
-- the validation loss of a tiny model starts at about log(64) = 4.16, the loss of equal probabilities for all tokens;
+- the validation loss of a tiny model starts at about log(64) = 4.16, the loss of equal probabilities for all 64 tokens;
 - after 30 steps, the validation loss is below 3.3 with Shampoo and with AdamW, and lower with Shampoo than with AdamW;
 - two runs give the same losses to the last digit;
 - with --compare and --compare-frequencies, the losses of AdamW are the same as in a separate run of AdamW;
@@ -50,7 +50,7 @@ with tempfile.TemporaryDirectory() as name:
         first, last[optimizer] = (float(row["validation_loss"]) for row in (rows[0], rows[-1]))
         print(f"{optimizer}: validation loss {first:.4f}, after 30 steps {last[optimizer]:.4f}")
         assert abs(first - math.log(64)) < 0.1, "the initial loss is not that of equal probabilities"
-        assert last[optimizer] < 3.3, "the loss did not fall to 3.3"
+        assert last[optimizer] < 3.3, "the loss did not fall below 3.3"
         assert losses(rows) == losses(again), (rows, again)
         if optimizer == "adamw":
             adamw = rows

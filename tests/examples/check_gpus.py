@@ -9,23 +9,25 @@ the host, with the option --host-memory.
 Checks that
 - with replicas and with shards, the loss falls, the parameters of all GPUs are bit-identical, and the losses agree with
   those of CPU on the same number of ranks;
-- the losses with two copies of the shards (HSDP) agree with those with one copy;
+- the losses with two copies of the sharded parameters (HSDP) agree with those with one copy;
 - with shards, each GPU stores only a part of the state;
-- with gathered shards, losses and parameters are bit-identical to those of a run without shards;
-- with two copies of gathered shards, the losses agree with those of a run without shards;
-- ONE prints a check of its gradient, and its losses agree with those of CPU.
+- with shards and the option --gather (shard_mode=gather), losses and parameters are bit-identical to those of a run
+  without shards;
+- with --gather and two copies of the sharded parameters, the losses agree with those of a run without shards;
+- ONE prints how much its gradient differs from the gradient that the host computes, and the losses of ONE agree with
+  those of CPU.
 """
 import argparse
 import re
 import subprocess
 
 EPOCHS = 3
-HIGHEST_LOSS = 0.15  # a loss of 0.033 was seen; before the first step the loss is 2.36
-# Largest relative difference of losses between two runs. After 66 steps, a difference of 0.0031 was seen, caused by
-# rounding. If the program CPU sharded the parameters differently from GPUS, the difference would be 0.1.
+HIGHEST_LOSS = 0.15  # limit of the last loss, which was 0.033 in a run; before the first step the loss is 2.36
+# Largest relative difference of losses between two runs. In one comparison, rounding caused a difference of
+# 0.0031 after 66 steps. If the program CPU sharded the parameters differently from GPUS, the difference would be 0.1.
 TOLERANCE = 0.01
 SHORT = ("--epochs", "1", "--batch", "128")  # 11 steps, each of which refreshes the inverse roots
-HIGHEST_SHORT_LOSS = 1.5  # a loss of 1.2 was seen
+HIGHEST_SHORT_LOSS = 1.5  # limit of the last loss, which was 1.2 in a run
 EPOCH = re.compile(r"^ +(\d+) +(\d+\.\d+) .*%$", re.MULTILINE)
 # Matches a rank's number, its KiB of state, the bytes that it sends in a step, and the hash of its parameters.
 RANK = re.compile(r"^ +(\d+) +(\d+) KiB +(\d+) bytes +\d+\.\d+ ms +([0-9a-f]{16})$", re.MULTILINE)
@@ -67,7 +69,7 @@ def train(ranks, shards):
 
 def train_shortly(ranks, shards, *options):
     """Make 11 steps on fake GPUs. Return the losses, the hash of the parameters, and for each rank the KiB of its state
-    and the bytes that it sent. For shards, see train()."""
+    and the bytes that it sent. shards: see train()."""
     done = run([arguments.gpus, "--ranks", str(ranks), "--shards", str(shards), *SHORT, *options])
     losses, rows = losses_of(done, 1, HIGHEST_SHORT_LOSS), rows_of(done, ranks)
     return losses, rows[0][-1], [int(state) for _, state, *_ in rows], [int(sent) for _, _, sent, _ in rows]
@@ -77,7 +79,7 @@ def on_cpu(ranks, *options):
     return losses_of(run([arguments.cpu, "--ranks", str(ranks), "--host-memory", *options]))
 
 
-def same(losses, expected, what):
+def check_close(losses, expected, what):
     largest = max(abs(a - b) / b for a, b in zip(losses, expected))
     print(f"{what}: loss {losses[-1]}, expected {expected[-1]}, largest difference {100 * largest:.2f} %")
     assert largest < TOLERANCE, (what, losses, expected)
@@ -85,15 +87,15 @@ def same(losses, expected, what):
 
 replicas, whole_state, sent = train(2, 1)
 assert min(sent) > 0, sent
-same(replicas, on_cpu(2), "2 replicas")
+check_close(replicas, on_cpu(2), "2 replicas")
 for shards in (2, 3, 4):
     losses, state, sent = train(shards, 0)
-    same(losses, on_cpu(shards, "--fsdp"), f"{shards} shards")
+    check_close(losses, on_cpu(shards, "--fsdp"), f"{shards} shards")
     assert sent == [0] * shards and max(state) < 0.6 * sum(whole_state), (state, sent, whole_state)
     if shards == 2:
         two, state_of_two = losses, state
 copies, state, sent = train(4, 2)
-same(copies, two, "2 copies of 2 shards")
+check_close(copies, two, "2 copies of 2 shards")
 assert min(sent) > 0 and max(state) < 0.6 * max(state_of_two), (state, sent)
 
 for count in (2, 4):
@@ -101,11 +103,11 @@ for count in (2, 4):
     gathered = train_shortly(count, 0, "--gather")
     assert gathered[:3] == (whole, bits, state) and min(gathered[3]) > 0, (count, gathered, whole, bits, state)
 copies, _, state_of_copies, sent = train_shortly(4, 2, "--gather")
-same(copies, whole, "2 copies of 2 gathered shards")
+check_close(copies, whole, "2 copies of 2 gathered shards")
 assert sorted(state_of_copies) == sorted(state) and min(sent) > 0, (state_of_copies, state, sent)
 
 one = run([arguments.one])
-same(losses_of(one), on_cpu(1, "--set", "max_preconditioner_dim=1024"), "1 GPU")
+check_close(losses_of(one), on_cpu(1, "--set", "max_preconditioner_dim=1024"), "1 GPU")
 assert "gradient    differs" in one.stdout, one.stdout
 
 wrong = run([arguments.gpus, "--ranks", "4", "--shards", "3"])

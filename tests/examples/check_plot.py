@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""check_plot.py EXAMPLES: checks the pictures and the errors of plot.py. EXAMPLES is the folder of plot.py.
+"""check_plot.py EXAMPLES: checks the pictures and the errors of plot.py. EXAMPLES is the folder that contains plot.py.
 
 Checks that
 - a curve has a point for each row before the first value that is not finite;
-- the title, the notes and the last values are in the picture;
+- the title, the notes and the last value of each curve are in the picture;
 - if a file is not the output of an example, the error contains the name of the file and the reason;
 - the picture of c_transformer equals the output of the command in its README.
 """
@@ -45,7 +45,7 @@ with tempfile.TemporaryDirectory() as name:
     curves, words = draw(folder, RUNS + rows, "--title", "Losses & times", "--note", "one", "--note", "seed 1 < 2")
     assert sorted(curves) == [2, 2, 5, 5], curves
     assert {"Losses & times", "one", "seed 1 < 2", "AdamW", "Shampoo", "step", "seconds"} <= set(words), words
-    # Each of the two panels draws a last value twice: first its white outline, then its characters.
+    # Each of the two panels draws the last value of a curve twice: first its white outline, then its characters.
     assert words.count("2.0000") == 4 and words.count("2.5000") == 4, words
 
     rows = "0,2.3,2.3,0.1,0.1\n1,0.5,0.4,0.9,0.8\n2,0.25,inf,0.95,0.85\n"

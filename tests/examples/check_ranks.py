@@ -10,9 +10,10 @@ Checks that
 - on four ranks, the loss falls and the parameters of all ranks are bit-identical, with replicas and with local shards;
 - with replicas, each rank stores at most a third of the state of all ranks, and a step with several exchanges gives the
   same losses as a step with one exchange;
-- with communication in bfloat16, each rank sends half as many bytes, and the parameters of all ranks are bit-identical;
+- with communication in bfloat16, each rank sends half as many bytes as in float32, and the parameters of all ranks are
+  bit-identical;
 - on two and three ranks, losses and parameters with gathered shards equal those with replicas;
-- after a run with replicas has ended early, it can be resumed with gathered shards, and then with replicas;
+- after a run with replicas has ended early, it can be resumed with gathered shards, and then again with replicas;
 - a run on four ranks can be resumed on one rank;
 - a save writes the parameters to the disk under their final name before it writes the state.
 """
@@ -42,8 +43,8 @@ parser.add_argument("command", nargs="+", help="command that starts the program 
 arguments = parser.parse_args()
 
 
-# The printed loss of each epoch; for each rank, the KiB of its state and the bytes that it sends in a step; the hash of
-# the parameters, which is the same on all ranks.
+# losses: the printed loss of each epoch. state: for each rank, the KiB of its state. sent: for each rank, the bytes
+# that it sends in a step. bits: the hash of the parameters, which is the same on all ranks.
 Run = collections.namedtuple("Run", "losses state sent bits")
 
 
@@ -82,15 +83,15 @@ local = train("--fsdp", blocks=PIECES)
 assert local.sent == [0] * RANKS, local
 assert local.losses != first.losses, "with local shards the blocks are different, so the losses should differ"
 
-# Gradients are summed in the same way with and without shards. Therefore not only the printed losses are equal: the
-# parameters are bit-identical.
+# Gradients are summed in the same way with and without shards, so losses and parameters are equal.
 for count in (2, 3):
     whole, gathered = train("--shards", "none", ranks=count), train("--shards", "gather", ranks=count)
     assert gathered.losses == whole.losses, (count, gathered.losses, whole.losses)
     assert gathered.bits == whole.bits, f"{count} ranks: the losses are the same, but the parameters differ"
     assert gathered.state == whole.state, (count, gathered.state, whole.state)
 
-# Starts a run with replicas, resumes it with gathered shards, and then with replicas. Resumes another run on one rank.
+# Starts a run with replicas, resumes it with gathered shards, and then again with replicas. Afterwards, starts another
+# run on four ranks, and resumes it on one rank.
 with tempfile.TemporaryDirectory() as folder:
     folder = os.path.realpath(folder)
     saved, log = f"{folder}/saved", pathlib.Path(folder, "calls")

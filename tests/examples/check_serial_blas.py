@@ -3,16 +3,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_serial_blas.py FOLDER SERIAL SOURCE PREFIX CMAKE: runs c_transformer with a BLAS that is not thread-safe.
 
-FOLDER has the programs train_text and check_gradients of the example c_transformer. They are linked to an OpenBLAS with
-threads. SERIAL is the folder of Debian's serial OpenBLAS. SOURCE is the folder of the example, PREFIX is the folder in
+FOLDER has the programs train_text and check_gradients of the example c_transformer. They are linked to a threaded
+OpenBLAS. SERIAL is the folder of Debian's serial OpenBLAS. SOURCE is the folder of the example, PREFIX is the folder in
 which libshampoo is installed, and CMAKE is the path of cmake.
 
 Checks that
 - with the serial OpenBLAS, both programs reject two threads before they write anything, and the error names the package
   to install;
-- with one thread, the serial OpenBLAS gives the same losses as the OpenBLAS with threads;
-- with the OpenBLAS with threads, both programs accept two threads;
-- CMake warns if it finds the serial OpenBLAS, and does not warn if it finds the OpenBLAS with threads.
+- with one thread, the serial OpenBLAS gives the same losses as the threaded OpenBLAS;
+- with the threaded OpenBLAS, both programs accept two threads;
+- CMake warns if it finds the serial OpenBLAS, and does not warn if it finds the threaded OpenBLAS.
 """
 import csv
 import os
@@ -74,4 +74,4 @@ with tempfile.TemporaryDirectory() as name:
 
     warning = configure(folder / "with_serial", serial / "pkgconfig")
     assert "serial build" in warning and PACKAGE in warning, warning
-    assert "serial build" not in configure(folder / "with_threads", ""), "CMake warned of a BLAS with threads"
+    assert "serial build" not in configure(folder / "with_threads", ""), "CMake warned of the threaded OpenBLAS"

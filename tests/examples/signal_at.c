@@ -34,8 +34,8 @@ static void count_call(const char* name, const char* path, const char* to) {
   for (char* end; *number != '\0'; number = end) raise((int)strtol(number, &end, 10));
 }
 
-// Declares `next`, the function of the C library, and counts the call. memcpy copies the pointer because ISO C does not
-// allow a cast from void* to a function pointer.
+// Declares `next`, a pointer to the C library's function `name`, and counts the call. memcpy copies the pointer because
+// ISO C does not allow a cast from void* to a function pointer.
 #define NEXT(type, name, path, to)             \
   type next;                                   \
   void* const symbol = dlsym(RTLD_NEXT, name); \

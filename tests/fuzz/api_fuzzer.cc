@@ -116,7 +116,8 @@ int64_t AddParam(Bytes* bytes, shampoo_plan* plan, const std::string& name, int3
     desc.local_offset[k] = bytes->Next() % 3;
     desc.local_shape[k] = bytes->Next() % 5;
   }
-  // A field that belongs to another shard_form must be 0. For most inputs, such fields are cleared here.
+  // The library rejects a parameter if a field of another shard_form is not 0. For 7 of 8 values of `shard`, the fuzzer
+  // therefore sets such fields to 0.
   const bool clears_others = shard % 8 != 7;
   if (clears_others && desc.shard_form != 1) desc.flat_offset = desc.flat_count = 0;
   if (clears_others && desc.shard_form != 2) {
@@ -153,10 +154,10 @@ void CheckCover(const shampoo_plan* plan, const std::vector<int64_t>& elements) 
 }
 
 // Returns whether a step is fast. The time of an inverse root grows with the cube of the size of the factor matrix, so
-// a step with roots of size 1000 takes as long as thousands of other inputs.
+// one step with roots of size 1000 takes as long as all calls for thousands of typical inputs.
 bool StepsAreShort(const shampoo_plan* plan) {
-  // Allows one factor matrix of size 215. The limit must be at least 128: from this size on, the library stores only
-  // one triangle of a symmetric state, and the fuzzer must reach that code.
+  // Allows one factor matrix of size 215. The limit must allow a factor matrix of size 128, because the library stores
+  // only one triangle of factor matrices from this size on, and the fuzzer must reach that code.
   constexpr int64_t kLargestWork = 10'000'000;
   int64_t work = 0;
   int64_t blocks = 0;

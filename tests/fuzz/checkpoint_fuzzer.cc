@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// A fuzz target that passes arbitrary bytes to the readers of checkpoints. It does not verify checksums, because
-// nearly all inputs would fail. The first byte selects the reader of an index or the reader of the start of a
-// safetensors file. If a reader accepts the bytes, all numbers that it returns must be within the bounds
-// on which callers rely.
+// A fuzz target that passes arbitrary bytes to the readers of checkpoints. It does not verify checksums, because the
+// checksums of nearly all inputs are wrong. The first byte selects a reader: either that of an index, or that of the
+// start of a safetensors file. If the reader accepts the bytes, all numbers that it returns must be within the bounds
+// on which its callers rely.
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -21,8 +21,8 @@ void Require(bool condition) {
   if (!condition) std::abort();
 }
 
-// Checks the traversal of the first and the last few elements of a block. The contiguous runs of these elements must be
-// within the parameter, in increasing order, and complete.
+// Checks that ForEachRunOf() visits the first and the last few elements of a block. The contiguous runs that it
+// passes to its callback must be within the parameter, be in increasing order, and contain each of these elements once.
 void WalkPlace(const BlockPlace& place, int64_t param_elements) {
   constexpr int64_t kFew = 64;
   const int64_t elements = place.elements();
@@ -35,7 +35,7 @@ void WalkPlace(const BlockPlace& place, int64_t param_elements) {
       Require(dense == next && at > last && count >= 1 && at + count <= param_elements);
       next += count;
       last = at + count - 1;
-      // Within() must find the same elements of the block as the traversal.
+      // Within() must find the same elements of the block as ForEachRunOf().
       const DenseRange found = Within(place, at, count);
       Require(found.begin == dense && found.end == dense + count);
     });
@@ -53,7 +53,7 @@ bool ReadAll(std::string_view text, CheckpointIndex* index) {
       .ok();
 }
 
-// Returns the content of the index file that a save would write.
+// Returns the content of the index file that a save of this index would write.
 std::string ToJson(const CheckpointIndex& index) {
   std::string text = Cat(IndexStart(0), "{\"format_version\":", index.format,
                          ",\"library_version\":", Quoted(index.library), ",\"world\":", index.world);

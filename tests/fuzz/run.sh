@@ -45,7 +45,7 @@ fuzz() {
       tally "fuzz $name, $inputs inputs" 1 0
       return
     fi
-    printf 'fuzz %s: %s inputs in %d s; expected at least %d. Give it more time.\n' "$name" "${inputs:-no}" "$seconds" \
+    printf 'fuzz %s: %s inputs in %d s; expected at least %d. Give the fuzzer more time.\n' "$name" "${inputs:-no}" "$seconds" \
       "$fewest_inputs"
   else
     tail -n 40 "$log"

@@ -43,7 +43,8 @@ const std::map<std::string, std::vector<std::string>>& KeysOfFields() {
 }
 
 // Returns a string such as "0,2,4" for inverse_root_override. A recorded list with one entry applies to order 0 only. A
-// string with one number would apply to all orders, so a 0 is added, which leaves order 1 at its default.
+// string with one number would apply to all orders. This function therefore adds the entry 0 for order 1, which has
+// the same effect as no entry for order 1.
 std::string ListText(const json& list) {
   std::string text;
   for (const json& entry : list) text += (text.empty() ? "" : ",") + std::to_string(entry.get<int64_t>());

@@ -6,7 +6,8 @@
     compare.py CASE_DIR OUT_DIR [--missing-ok] [--against DIR [--noise DIR]...]
     compare.py --self-test CASE_DIR...
 
-CASE_DIR holds *.safetensors cases of one suite. OUT_DIR holds files of the same names with these tensors:
+CASE_DIR holds *.safetensors cases of one suite. OUT_DIR holds files of the same names. Each file has the
+following tensors. The first column is the suite of the case or, before "...", the start of the name of the suite:
     trajectory...   every tensor param/<t>/<p> and eval/<t>/<p> that the case has (step t, parameter p)
     matrix_root...  X
     training        loss
@@ -122,7 +123,7 @@ NOISE_FACTOR = 4  # atol is at least this factor times the largest change that a
 def widen(ref, case, noisy):
     """Raise the atol of a trajectory to NOISE_FACTOR times the largest difference between noisy and ref.
 
-    Return the factor by which atol has grown. It is 1 if atol is already large enough.
+    Return the factor by which atol has grown. It is 1 if atol was already large enough.
     """
     change = 0.0
     for k, _ in wanted(ref, case):

@@ -7,7 +7,8 @@
 
 namespace shampoo::golden {
 
-// The device that holds the parameters and gradients of a replay. Functions throw std::runtime_error on failure.
+// The device that holds the parameters and gradients while a program replays a recorded case. The functions of a device
+// throw std::runtime_error on failure.
 class Device {
  public:
   virtual ~Device() = default;
@@ -21,8 +22,8 @@ class Device {
 };
 
 // Returns the device that the option --device names. Throws if the program does not support this name. A program for
-// CUDA ends with the exit code of a skipped test if the machine has no GPU. A program without devices links the
-// definition in no_device.cc.
+// CUDA ends with the exit code of a skipped test if the machine has no GPU. A program that replays cases only on
+// the CPU links the definition in no_device.cc.
 Device& DeviceNamed(const char* name);
 
 }  // namespace shampoo::golden

@@ -55,7 +55,7 @@ void SetGrafting(const json& recorded, Config* config) {
   options.Done();
 }
 
-// Sets the key ignored_dims. by_order maps each order of a tensor to the ignored dims. They are in a list, as in
+// Sets the key ignored_dims. by_order maps each order of a tensor to the ignored dims. The dims are in a list, as in
 // {"2": [1]}, or in an object that gives each ignored dim the exponent 0, as in {"3": {"1": 0.0}}.
 void SetIgnoredDims(const json& by_order, Config* config) {
   std::string pairs;
@@ -128,8 +128,8 @@ void SetShampoo(const std::string& name, Options* options, int order, Config* co
   if (options->Take("use_trace_scaling", false) == true) {
     config->Set("trace_scaling", options->Take("trace_scaling_exponent", nullptr));
   }
-  // The step counter of the release also counts the steps in which a group has no gradient. SetSoap() does not set this
-  // key, because no recorded case of method soap has such a step.
+  // The step counter of the release also counts the steps in which a group has no gradient. SetSoap() does not set the
+  // key count_empty_steps, because no recorded case of method soap has such a step.
   config->Set("count_empty_steps", true);
 }
 
@@ -246,8 +246,8 @@ Config LaterReleaseConfig(const json& group, int order) {
     SetMuon(&preconditioner, &config);
   } else if (name == "SignDescentPreconditionerConfig") {
     config.Set("method", "sign");
-    // In the release, scale_fn can also be the sum of the magnitudes of the elements of a block. The library can
-    // compute this sum only for a whole tensor (key dual_norm_scale).
+    // In the release, scale_fn can be the sum of the magnitudes of the elements of a block. The library can compute
+    // this sum only for a whole tensor (key dual_norm_scale).
     Expect("scale_fn", preconditioner.Take("scale_fn", nullptr), nullptr);
   } else {
     const bool is_soap = name == "EigenvalueCorrectedShampooPreconditionerConfig";

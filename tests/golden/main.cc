@@ -18,8 +18,8 @@
 //   --save-every DIR                saves a checkpoint after each step except the last
 //   --resume-from DIR               resumes once from each checkpoint that another process has saved in DIR; fails if a
 //                                   result is not bit-identical to the result of that process
-//   --resume-across DIR             resumes once from each checkpoint that another device has saved in DIR; writes
-//                                   the results of all runs, with the run as an additional first dim of each tensor
+//   --resume-across DIR             resumes once from each checkpoint that a run on another device has saved in DIR;
+//                                   writes each tensor with an additional first dim: that run, then the resumed runs
 // The results of CASE.safetensors are tensors in the file CASE.safetensors in the DIR of --out. compare.py reads this
 // file. With MPI (shampoo_replay_mpi), every process of mpirun is a rank, and a rank R above 0 writes to DIR.rank<R>
 // instead of DIR. If a case fails, the program reports the case, writes no file for it and continues. Exit status: 0 if

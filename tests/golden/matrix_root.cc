@@ -27,8 +27,8 @@ Root ParseRoot(const std::string& text) {
 }
 
 // Computes A <- A + max(relative * ||A||, absolute) I, where ||A|| is the largest absolute row sum. This is the
-// regularization of the release from which the suite matrix_root_extra was recorded (README.md). libshampoo regularizes
-// differently, so this tool shifts A itself and sets the key epsilon to 0.
+// regularization of the release from which the suite matrix_root_extra was recorded (tests/golden/README.md).
+// libshampoo regularizes differently, so this tool shifts A itself and sets the key epsilon to 0.
 template <typename Real>
 void Shift(double relative, double absolute, Tensor* a) {
   auto* const data = reinterpret_cast<Real*>(a->bytes.data());
@@ -57,7 +57,7 @@ TensorFile ReplayRoot(const Case& recorded, const Config& config, const Tensor& 
           "shampoo_matrix_inverse_root");
   } catch (const std::exception& error) {
     if (!informative) throw;
-    // An informative case only records what the reference returned. The library may reject the matrix of the case.
+    // An informative case only records what the reference implementation returned. The library may reject the matrix.
     std::cout << recorded.path.filename().string() << ": no X (informative case): " << error.what() << "\n";
     return result;
   }

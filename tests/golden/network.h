@@ -9,8 +9,9 @@
 
 namespace shampoo::golden {
 
-// A perceptron in float64: layers y = W x + b with tanh between them and the mean cross entropy as loss. Parameters and
-// gradients are lists W1 b1 W2 b2 ...; W has the shape (outputs, inputs) and b (outputs), row-major.
+// A perceptron in float64: layers y = W x + b, tanh between the layers, and the mean cross entropy as the loss.
+// Parameters and gradients are lists W1 b1 W2 b2 ... Each W has the shape (outputs, inputs), row-major, and each b has
+// the shape (outputs).
 class Network {
  public:
   // shapes: the shapes of W1 b1 W2 b2 ... Throws std::runtime_error if the shapes do not form such a network.

@@ -6,9 +6,10 @@
 
 #include "tests/golden/safetensors.h"
 
-// Perturbations that show how much rounding errors of another processor or library may change the results of a replay.
-// Only tensors of float32 and float64 change. Elements in 16 bits keep their values, because rounding to 16 bits has
-// far larger errors than the computation. Zeros also keep their values, so that diagonal matrices remain diagonal.
+// Perturbations as large as the rounding errors of shampoo_replay, which repeats recorded computations. They show how
+// much its results may change with another processor or another BLAS. Only tensors of float32 and float64 change.
+// Elements in 16 bits keep their values, because rounding to 16 bits has far larger errors than the computation. Zeros
+// also keep their values, so that diagonal matrices remain diagonal.
 namespace shampoo::golden {
 
 // Moves each element by up to two units in the last place.

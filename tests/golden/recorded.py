@@ -56,7 +56,9 @@ class Tensor(NamedTuple):
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Return the tensors and the case of a file. A file that a replay wrote has an empty case."""
+    """Return the tensors and the case of a file. In a file with results, such as those of shampoo_replay, the case is
+    empty.
+    """
     text = path.read_bytes()
     (length,) = struct.unpack_from("<Q", text)
     head = json.loads(text[8 : 8 + length])

@@ -15,13 +15,13 @@
 
 namespace shampoo::golden {
 
-// The communicators and the device of an optimizer. Each communicator contains the number of the rank. Without
-// communicators, there is one rank.
+// The communicators and the device of an optimizer. The field `rank` of each communicator is the number of the
+// optimizer's rank in it. Without communicators, there is one rank.
 struct RankPlacement {
   const shampoo_comm_ops* replica_ops = nullptr;
   const shampoo_comm_ops* shard_ops = nullptr;
   const shampoo_comm_ops* world_ops = nullptr;  // communicator of all ranks, for checkpoints
-  Device* device = nullptr;                     // device of the optimizer; nullptr: the host
+  Device* device = nullptr;                     // device of the optimizer; nullptr: the CPU
   bool rectangles = false;  // true: shards are slices along dim 0; false: equal parts of the flattened parameter
 };
 

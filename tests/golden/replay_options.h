@@ -14,14 +14,15 @@ namespace shampoo::golden {
 
 class Device;
 
-// Options of a replay. The result must not depend on the number of threads or ranks. The result may depend on the
-// number and form of the shards only with shard_mode=local.
+// Options of a replay, which computes the results of a recorded case again through the C API. The results must not
+// depend on the number of threads or ranks. They may depend on the number and form of the shards only with
+// shard_mode=local.
 struct ReplayOptions {
   int32_t threads = 0;         // threads of each rank; 0: the library chooses
   int ranks = 1;               // number of replica ranks, which are threads of this process
   int shards = 1;              // number of shards; each shard has `ranks` replica ranks
   bool rectangles = false;     // true: shards are slices along dim 0; false: equal parts of the flattened parameter
-  bool has_all_to_all = true;  // whether communicators of shards have all_to_all
+  bool has_all_to_all = true;  // whether communicators of shard ranks have all_to_all
   std::vector<std::pair<std::string, std::string>> keys;  // set after the keys of the case
   // not nullptr: each rank of this communicator is a process. The processes are shard ranks if `shards` is above 1,
   // otherwise replica ranks.

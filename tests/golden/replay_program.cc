@@ -116,7 +116,8 @@ TensorFile Replay(const Case& recorded, const ReplayOptions& replay) {
   const auto suite = recorded.settings.at("suite").get<std::string>();
   const ReplayFunction function = FunctionOfSuite(suite);
   const auto source = recorded.settings.at("source").get<std::string>();
-  // If the settings of a case are keys of the library, every source is supported.
+  // `source` names the program that recorded the case. If the settings of the case are keys of the library, every
+  // source is supported.
   const bool has_keys = source == "tests/golden/rules" || suite == "trajectory_muon" || suite == "trajectory_methods" ||
                         suite == "matrix_root_newton_schulz";
   if (!has_keys &&

@@ -57,7 +57,7 @@ ReplayRanks::ReplayRanks(const nlohmann::json& settings, const TensorFile& data,
   Collect();
 }
 
-// Calls `work` for every rank. If it throws on some ranks, rethrows the exception of the lowest of these ranks.
+// Calls `work` for every rank. If `work` throws on some ranks, rethrows the exception of the lowest of these ranks.
 template <typename Work>
 void ReplayRanks::OnEvery(Work&& work) {
   std::vector<std::exception_ptr> failures(ranks_.size());

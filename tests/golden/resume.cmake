@@ -6,7 +6,7 @@
 # the same result files. The short tier consists of the tests that do not have the label "long". The sets are:
 #   sample            ten cases of data/trajectory, in the short tier
 #   all               all cases of data/trajectory
-#   local_<shard>3    all cases of data/trajectory on three shards with shard_mode local; <shard> is flat (ranges of the
+#   local_<shard>3    all cases of data/trajectory on three shards with shard_mode=local; <shard> is flat (ranges of the
 #                     flattened parameter) or rect (slices along dim 0); a run with other shards cannot load these
 #                     checkpoints
 #   rules_sample      four cases of data/rules, in the short tier
@@ -33,10 +33,11 @@ golden_sample(eigenbasis_sample eigenbasis
   kl_shampoo_freq2 kl_shampoo_missing_gradients kl_soap_order3 nemo_soap_missing soap_freq3 soap_h_missing
   soap_two_groups soap_zero_first)
 
-# golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <ranks>] [OPTIONS <options>]): adds a test,
-# which is a run. The run starts at the first step or, with FROM, resumes from the checkpoints of another run. SAVES:
-# the run saves checkpoints. RANKS: if ranks are processes, all ranks except rank 0, such as 1 2. The results of these
-# ranks are compared, too.
+# golden_resume(<set> <run> [FROM <run>] [SAVES] [COMMAND <words>] [RANKS <ranks>] [OPTIONS <options>]): adds a test
+# that makes one run. The run starts at the first step or, with FROM, resumes from the checkpoints of another run.
+# SAVES: the run saves checkpoints. COMMAND: the command to use instead of shampoo_replay. RANKS: if ranks are
+# processes, all ranks except rank 0, such as 1 2. The results of these ranks are compared, too. OPTIONS: further
+# options of the command.
 function(golden_resume set run)
   cmake_parse_arguments(PARSE_ARGV 2 arg SAVES FROM "COMMAND;RANKS;OPTIONS")
   set(name golden.resume.${set}.${run})
@@ -191,7 +192,7 @@ endforeach()
 golden_resume(rules flat3_to_rect4 FROM flat3 OPTIONS ${gathered_rect} 4)
 golden_resume_same_bits(rules 64 ${CMAKE_CURRENT_BINARY_DIR}/out/rules/1 golden.rules.threads1)
 
-# With shard_mode local, runs with one or two replicas of the shards resume from checkpoints of one or two replicas.
+# With shard_mode=local, runs with one or two replicas of the shards resume from checkpoints of one or two replicas.
 foreach(shard flat rect)
   set(set local_${shard}3)
   foreach(from 1 2)

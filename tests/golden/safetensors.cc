@@ -144,8 +144,8 @@ void WriteSafetensors(const std::filesystem::path& path, const TensorFile& file)
     position = end;
   }
   std::string text = header.dump();
-  text.resize((text.size() + 7) / 8 * 8,
-              ' ');  // the format allows spaces at the end of the header to align the elements
+  // The format allows spaces at the end of the header, so that the elements are aligned.
+  text.resize((text.size() + 7) / 8 * 8, ' ');
   const uint64_t header_size = text.size();
   std::ofstream out(path, std::ios::binary | std::ios::trunc);
   out.write(reinterpret_cast<const char*>(&header_size), sizeof(header_size));

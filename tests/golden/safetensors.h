@@ -40,8 +40,8 @@ int32_t DtypeCode(const std::string& dtype);              // returns a code such
 std::string DtypeName(int32_t code);                      // the inverse of DtypeCode
 std::string DtypeOfParameters(const std::string& lower);  // converts, for example, "bf16" to "BF16"
 
-// On failure, these functions throw std::runtime_error with the path and the reason. ReadSafetensors() also throws if a
-// size in the header does not fit the file.
+// Read and write a safetensors file. On failure, both functions throw std::runtime_error with the path and the reason.
+// A size in the header that does not fit the file is a failure of ReadSafetensors().
 TensorFile ReadSafetensors(const std::filesystem::path& path);
 void WriteSafetensors(const std::filesystem::path& path, const TensorFile& file);
 

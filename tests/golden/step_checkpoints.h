@@ -12,7 +12,8 @@ namespace shampoo::golden {
 
 // Saves one checkpoint for each step of a case, and loads these checkpoints. After step t, shampoo_save writes the
 // states to the folder <root>/<case>/<t>. The file <root>/<case>/<t>.safetensors has parameter number p as the
-// tensor param/<t>/<p>. If the case has weights for evaluation, the file also has the tensors eval/<t>/<p>.
+// tensor param/<t>/<p>. If the case has weights for evaluation (exported averages), the file also has the tensors
+// eval/<t>/<p>.
 class StepCheckpoints {
  public:
   StepCheckpoints(const std::filesystem::path& root, const Case& recorded);

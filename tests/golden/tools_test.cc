@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests the parts of the replay tool that do not use the library, so that an error of the file reader or of a gradient
-// is not mistaken for an error of the optimizer. SHAMPOO_GOLDEN_DATA (compiled in) is the folder of the recorded data.
+// Tests the parts of the replay tool that do not use the library, so that an error of the file reader or of the
+// gradients (network.h) is not mistaken for an error of the optimizer. The build defines SHAMPOO_GOLDEN_DATA, the
+// folder of the recorded data.
 #include <doctest/doctest.h>
 #include <unistd.h>
 
@@ -137,7 +138,7 @@ TEST_CASE("PerturbMatrix changes a matrix by up to the backward error of an eige
   Tensor matrix = TensorOf("F64", {3, 3}, numbers);
   std::mt19937_64 random(1);
   PerturbMatrix(&matrix, &random);
-  const double bound = 3 * 8 * std::numeric_limits<double>::epsilon();
+  const double bound = 3 * 8 * std::numeric_limits<double>::epsilon();  // n is 3, and the largest element is 8
   double largest = 0;
   for (size_t i = 0; i < numbers.size(); ++i) {
     const double change = std::abs(matrix.As<double>("F64")[i] - numbers[i]);
@@ -230,6 +231,7 @@ TEST_CASE("the first loss of each of two recorded training runs is reproduced") 
     std::vector<uint8_t> y;
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t row = batches == nullptr ? r : batches->As<int32_t>("I32")[r];
+      // An image has 64 pixels, with values 0 to 16.
       for (int64_t i = 0; i < 64; ++i) x.push_back(images.As<uint8_t>("U8")[row * 64 + i] / 16.0);
       y.push_back(labels[row]);
     }

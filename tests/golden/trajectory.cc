@@ -28,7 +28,8 @@ std::vector<const Tensor*> GradientsOfStep(const Case& recorded, const std::vect
   return gradients;
 }
 
-// Returns the weights for evaluation after a step (eval/<step>/<p>), or no tensors if the case does not have them.
+// Returns the weights for evaluation after a step, as tensors named eval/<step>/<p>. Returns no tensors if the case has
+// no such weights.
 TensorFile WeightsAfter(const Case& recorded, int64_t step, ReplayRanks* optimizer) {
   TensorFile weights;
   if (recorded.data.Find(Name("eval", step, 0)) == nullptr) return weights;

@@ -11,7 +11,7 @@ last bits between Java and C. With SETTINGS, seeds 1 to 3 and 25 epochs, the lar
 is 4e-12. Increasing every tanh by one unit in the last place causes a difference of the same size. The tolerance of
 1e-10 leaves room for other versions of Java and of the C library.
 
-With --soap, the script also trains with the preset soap for one epoch. The first factor matrices are rank-deficient, so
+With --soap, the script also trains with preset=soap for one epoch. The first factor matrices are rank-deficient, so
 rounding errors determine parts of their eigenbases. Only the first two losses, which are computed before an eigenbasis
 is used, are compared with the example in C.
 """
@@ -51,7 +51,7 @@ def compare(expected: list[dict[str, float]], found: list[dict[str, float]], tol
 
 
 def check_soap(folder: Path, java: list[str], trainer: list[str]) -> None:
-    """Train in both languages with the preset soap. Compare the first losses and the printed sizes of the states."""
+    """Train in both languages with preset=soap. Compare the first losses and the printed sizes of the states."""
     more = ["--epochs", "1", "--set", "preset=soap"]
     states = []
     for name, command in (("java", java), ("c", trainer)):

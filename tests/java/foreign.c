@@ -46,7 +46,7 @@ JNIEXPORT jint JNICALL Java_io_github_libshampoo_Foreign_step(JNIEnv* env, jclas
   return on_other_thread(step, (void*)optimizer);
 }
 
-// A communicator for rank 0 of 2. Rank 1 is simulated: in each exchange it sends a copy of what rank 0 sends.
+// A communicator for rank 0 of 2. all_gather() simulates rank 1: its segment is a copy of the segment of rank 0.
 static int exchanges, releases;
 
 static int32_t all_gather(void* user, const void* send, void* recv, size_t bytes, void* stream) {

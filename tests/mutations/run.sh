@@ -34,8 +34,9 @@ use_area() {
   case $1 in
     core | cuda)
       build=$tree/build/core
-      # These options make compiling much faster. Code is not optimized. Test sources are not joined, so fewer test
-      # sources are compiled again after a change. Some suites keep their optimization level (tests/CMakeLists.txt).
+      # These options make compiling much faster. Code is not optimized, except that of some suites, which set their own
+      # optimization level (tests/CMakeLists.txt). There is no unity build of test sources, so fewer test sources are
+      # compiled again after a change.
       options=(-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O0 -DSHAMPOO_JOIN_TESTS=OFF)
       targets=(shampoo_core_tests shampoo_capi_tests shampoo_root_faults shampoo_checkpoint_reshard_tests shampoo_replay
         shampoo_distributed_tests shampoo_replay_cuda shampoo_cuda_fake shampoo_cuda_contract_tests shampoo_cuda_faults_tests
@@ -43,7 +44,7 @@ use_area() {
       ;;
     python)
       build=$tree/build/python
-      options=(-DSHAMPOO_PYTHON=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O0) # compiles the wrapper of SWIG faster
+      options=(-DSHAMPOO_PYTHON=ON -DCMAKE_C_FLAGS_RELWITHDEBINFO=-O0) # makes compiling the code from SWIG faster
       targets=(shampoo_python shampoo_replay shampoo_ckpt shampoo_cuda_fake)
       ;;
     java)
@@ -71,8 +72,8 @@ sources() {
   git ls-files --cached --others --exclude-standard | sort -u | comm -23 - <(git ls-files --deleted | sort)
 }
 
-# tests_of PATCH: prints the key under which the array `baseline` stores the result of the patch's tests without any
-# change. Patches with the same key run the same tests, so this result is stored once.
+# tests_of PATCH: prints the key under which the array `baseline` stores the result of the patch's tests with unchanged
+# sources. Patches with the same key run the same tests, so this result is stored once.
 tests_of() {
   printf '%s' "$(field test "$1")"
   case $(area_of "$1") in python | docs) printf ' %s' "$(field case "$1")" ;; esac
@@ -108,8 +109,8 @@ for test in json.load(sys.stdin)["tests"]:
 }
 
 # run_tests PATCH [CASE]: runs the tests of a patch, and sets result to passed, failed, skipped, or the reason why a
-# test could not run. Programs of doctest run only CASE, or all cases by default. pytest always runs only the case of
-# the patch. Other tests run all cases.
+# test could not run. Test programs that use doctest run only CASE, or all cases if there is no CASE. pytest always
+# runs only the case of the patch. Other tests run all cases.
 run_tests() {
   local names
   names="^($(field test "$1"))\$"
@@ -166,8 +167,8 @@ for area in "${areas[@]}"; do
   compile || stop "cannot build the tests of $area"
 done
 
-# Both arrays have the keys that tests_of prints. baseline: the results of the tests without any change. programs: in
-# the areas core and cuda, the output of programs_of.
+# Both arrays have the keys that tests_of prints. baseline: the results of the tests with unchanged sources. programs:
+# in the areas core and cuda, the output of programs_of.
 declare -A baseline programs
 for file in "${patches[@]}"; do
   use_area "$(area_of "$file")"
@@ -203,7 +204,8 @@ for file in "${patches[@]}"; do
   result=passed
   # First, only the build outputs that `programs_of` prints are compiled, with their dependencies. If the tests notice
   # nothing, all targets are compiled, and the tests run again. If a test loads a library at run time, the library must
-  # be one of these outputs or a dependency of one. Otherwise the test could fail because the library is out of date.
+  # be one of these outputs or a dependency of such an output. Otherwise the test could fail because the library is out
+  # of date.
   mapfile -t first < <(printf '%s' "${programs[$(tests_of "$file")]:-}")
   [ ${#first[@]} -eq 0 ] || judge "${first[@]}"
   [ "$result" = failed ] || judge

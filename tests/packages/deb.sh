@@ -22,7 +22,7 @@ cp "$packages"/*.deb "$root/packages"
 code_of "$source/README.md" c >"$root/program/program.c"
 grep -q 'int main' "$root/program/program.c"
 
-# The package libshampoo0 must be enough to run a program that was built with the host's compiler.
+# The package libshampoo0 must be enough to run a program that was built outside of the minimal Debian.
 install /packages/libshampoo0_*.deb
 cc -I"$source/capi/include" "$root/program/program.c" "$root"/usr/lib/*/libshampoo.so.0 -o "$root/program/of_host"
 inside /program/of_host | grep '^w = '
@@ -39,7 +39,7 @@ for package in libshampoo0 libshampoo-dev shampoo-tools; do
   done
 done
 
-# If the CUDA backend was built, its package must install without CUDA, and the library must report what is missing.
+# If the CUDA backend was built, it must be possible to install its package without CUDA. The library must then report what is missing.
 if ls "$packages"/libshampoo0-cuda_*.deb >/dev/null 2>&1; then
   install /packages/libshampoo0-cuda_*.deb
   cat >"$root/program/backends.c" <<'C'

@@ -9,7 +9,7 @@ skip() {
   exit 77
 }
 
-# make_root FOLDER: creates a minimal Debian of the host's release in FOLDER, unless FOLDER exists.
+# make_root FOLDER: creates a minimal Debian in FOLDER, of the same release as this machine, unless FOLDER exists.
 make_root() {
   [ "$(id -u)" -eq 0 ] || skip "creating a minimal Debian needs root"
   command -v debootstrap >/dev/null || skip "debootstrap is not installed"

@@ -14,7 +14,7 @@ code_of "$3/docs/python.md" python >"$root/program/program.py"
 echo 'print(w)' >>"$root/program/program.py"
 install python3 python3-venv python3-numpy
 version=$(inside "python3 -c 'import sys; print(\"cp%d%d\" % sys.version_info[:2])'")
-ls "$root"/packages/*"$version"*.whl >/dev/null 2>&1 || skip "the wheel was built for another Python than Debian's, $version"
+ls "$root"/packages/*"$version"*.whl >/dev/null 2>&1 || skip "the wheel was not built for Debian's Python ($version)"
 inside 'python3 -m venv --system-site-packages /venv && /venv/bin/pip install -q --no-index --no-deps /packages/*.whl'
 inside 'cd /program && /venv/bin/python program.py'
 for file in LICENSE THIRD_PARTY_NOTICES; do

@@ -5,9 +5,9 @@
     fsdp_ranks.py RANK FOLDER COPIES SHARDS MODE
 
 There are COPIES copies of the model, each in SHARDS shards. MODE is the value of the key shard_mode. All ranks have the
-same batches, so that the averaged gradients are bit-identical to those of one process. In MODE gather, the trained
-parameters must be bit-identical to those of the unsharded model. In MODE local, they must be bit-identical to those of
-an optimizer that has each shard as a parameter.
+same batches, so that the averaged gradients are bit-identical to those of one process. With shard_mode=gather, the
+trained parameters must be bit-identical to those of the unsharded model. With shard_mode=local, they must be
+bit-identical to those of an optimizer that has each shard as a parameter.
 """
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def main() -> None:
     model = shard(make(), mesh)
     assert all(isinstance(param, DTensor) for param in model.parameters())
     opt = Shampoo(model.named_parameters(), shard_mode=mode, **KEYS)
-    check("parameters have their names", opt.optimizer.plan.names == ["0.weight", "0.bias", "2.weight", "2.bias"])
+    check("the plan has all parameter names", opt.optimizer.plan.names == ["0.weight", "0.bias", "2.weight", "2.bias"])
     check("each copy owns some blocks", len({block.owner for block in opt.optimizer.plan.blocks}) == copies)
     reference = Reference(shards if mode == "local" else 1)
     exchanges = []
@@ -116,7 +116,7 @@ def main() -> None:
         assert loss == expected, (step, loss, expected)
         assert same(model, reference.model), step
     distributed.all_to_all_single = all_to_all
-    check("each step calls all-to-all twice in mode gather, and never in mode local",
+    check("each step calls all-to-all twice with shard_mode=gather, and never with shard_mode=local",
           len(exchanges) == (2 * STEPS if mode == "gather" else 0))
     check(f"the loss falls from {losses[0]} to {losses[-1]}", losses[-1] < 0.6 * losses[0])
     check("the state has the number of steps", float(opt.state[next(model.parameters())]["step"]) == STEPS)

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// A library for test_threads.py: two communicators of two ranks each, for four threads of one process. An all-gather
-// returns after all four threads have called all_gather, and fails if a thread does not call it within 20 seconds.
+// A library for test_threads.py: two communicators of two ranks each, for four threads of one process. A call of
+// all_gather() returns after all four threads have called it. The call fails if it has waited for the other threads for
+// 20 seconds.
 #include <errno.h>
 #include <pthread.h>
 #include <shampoo/shampoo.h>

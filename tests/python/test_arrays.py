@@ -71,7 +71,7 @@ def test_parameters_that_are_not_row_major_are_rejected(wrap: Any) -> None:
     libshampoo.Optimizer([w]).step([wrap(grid()[:1, :4].T)])
 
 
-def same_bits(grads: list[Any], dtype: Any) -> None:
+def check_copies(grads: list[Any], dtype: Any) -> None:
     """Check that steps with ``grads`` and steps with row-major copies of ``grads`` give bit-identical parameters."""
     shapes = [np.shape(grad.array if isinstance(grad, OnlyDlpack) else grad) for grad in grads]
     arrays = [grad.array if isinstance(grad, OnlyDlpack) else grad for grad in grads]
@@ -94,7 +94,7 @@ def test_gradients_that_are_not_row_major_are_copied(dtype: str, wrap: Any) -> N
     def numbers(*shape: int) -> np.ndarray:
         return np.random.default_rng(1).standard_normal(shape).astype(kind)
 
-    same_bits(
+    check_copies(
         [wrap(array) for array in (
             numbers(70, 50).T, numbers(8, 6)[::2, ::2], numbers(8, 6)[::-1, ::-1], numbers(9)[::-2],
             numbers(2, 3, 4, 5).transpose(0, 2, 3, 1), numbers(2, 3, 4, 5).transpose(3, 2, 1, 0),
@@ -104,7 +104,7 @@ def test_gradients_that_are_not_row_major_are_copied(dtype: str, wrap: Any) -> N
     if wrap not in (OnlyDlpack, OldDlpack):  # only NumPy 2.1 and later export read-only arrays by DLPack
         frozen = numbers(4, 6).T
         frozen.setflags(write=False)
-        same_bits([np.broadcast_to(numbers(3), (4, 3)), np.broadcast_to(numbers(1)[0], (3, 2, 4)), frozen], kind)
+        check_copies([np.broadcast_to(numbers(3), (4, 3)), np.broadcast_to(numbers(1)[0], (3, 2, 4)), frozen], kind)
 
 
 def test_a_gradient_that_is_not_row_major_is_copied_when_it_is_passed() -> None:
@@ -235,7 +235,7 @@ def test_output_updates_for_only_one_of_two_groups_is_rejected() -> None:
     both.step({"w": None, "v": None})
 
 
-def test_tensors_that_require_gradients_are_stepped_in_place() -> None:
+def test_tensors_that_require_gradients_are_updated_in_place() -> None:
     class Trained(OnlyDlpack):
         requires_grad = True
 
@@ -250,8 +250,8 @@ def test_tensors_that_require_gradients_are_stepped_in_place() -> None:
     assert (w < 1).all()
 
 
-def test_paddle_tensors_are_stepped_in_place() -> None:
-    """The classes imitate Paddle: a CPU device has no number, and DLPack exports a parameter only if it is detached."""
+def test_paddle_tensors_are_updated_in_place() -> None:
+    """``Tensor`` and ``Parameter`` imitate Paddle: the CPU has no number, and only detached tensors can be exported."""
 
     class Tensor(OnlyDlpack):
         stop_gradient = True
@@ -294,7 +294,7 @@ def test_tensorflow_variables_are_rejected_as_parameters() -> None:
         libshampoo.Optimizer({"w": tensor()})
 
 
-def test_written_arrays_that_overlap_others_are_rejected() -> None:
+def test_arrays_that_a_step_writes_must_not_overlap_others() -> None:
     whole = np.ones(24, np.float32)
     w, v = whole[:4], whole[4:8]
     for other in (whole[3:7], whole[0:4]):

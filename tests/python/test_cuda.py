@@ -145,8 +145,8 @@ class OnHost(libshampoo.Communicator):
 
 
 @pytest.mark.parametrize("takes_device_memory", [True, False])
-def test_shards_are_stepped_on_the_device(cuda: Cuda, takes_device_memory: bool) -> None:
-    """Each rank steps some rows of the parameter, as libshampoo.torch does with the DTensors of FSDP2."""
+def test_shards_are_updated_on_the_device(cuda: Cuda, takes_device_memory: bool) -> None:
+    """Each rank updates some rows of the parameter, as with the DTensors of FSDP2 in libshampoo.torch."""
     random = np.random.default_rng(2)
     w, grad = (random.standard_normal((5, 4)).astype(np.float32) for _ in range(2))
     parts, barrier = [b"", b""], threading.Barrier(2)

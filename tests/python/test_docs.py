@@ -32,7 +32,7 @@ def test_docstrings_run(name: str) -> None:
     assert doctest.testmod(importlib.import_module(f"libshampoo.{name}")).failed == 0
 
 
-def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_python_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Runs all Python blocks of docs/python.md as one program, except blocks that import a missing package."""
     monkeypatch.chdir(tmp_path)
     page = ROOT / "docs" / "python.md"
@@ -50,7 +50,7 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_the_readme_runs() -> None:
-    """Runs each Python block separately, with arrays, gradients and a model that this test defines."""
+    """Runs each Python block of README.md separately, with arrays, gradients and a model that this test defines."""
     model = None
     if importlib.util.find_spec("torch") is not None:
         import torch
@@ -70,7 +70,7 @@ def test_the_readme_runs() -> None:
 
 @pytest.mark.parametrize("name", ["methods", "migration"])
 def test_each_program_of_a_guide_runs(name: str) -> None:
-    """Runs each Python block separately. Checks that the block changes every array of its optimizer."""
+    """Runs each Python block of the guide separately. Checks that each block changes every array of its optimizer."""
     page = ROOT / "docs" / f"{name}.md"
     text = page.read_text(encoding="utf-8")
     blocks = list(re.finditer(r"^```python\n(.*?)^```", text, re.S | re.M))

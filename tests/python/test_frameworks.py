@@ -17,7 +17,8 @@ from tools import ROOT
 
 PAGE = ROOT / "docs" / "frameworks.md"
 
-#: A program that has learned nothing has a higher loss: the mean square of the targets is about 0.9.
+#: The largest loss that a trained program may have. The loss of predicting 0, the mean square of the targets, is about
+#: 0.9.
 HIGHEST_LOSS = 0.3
 
 

@@ -138,7 +138,7 @@ def test_changing_the_learning_rate_does_not_recompile() -> None:
 
 
 @pytest.mark.parametrize("kind", ["number", "schedule", "traced"])
-def test_learning_rates_have_the_same_effect_as_in_the_library(kind: str) -> None:
+def test_learning_rates_have_the_same_effect_as_in_libshampoo_optimizer(kind: str) -> None:
     rates = [0.5, 0.25, 0.125, 0.0625]
     params, grads = draw(1), [draw(t + 2) for t in range(4)]
     expected = in_numpy(params, rates, grads, weight_decay=0.1)
@@ -343,7 +343,9 @@ def test_the_error_for_a_traced_value_names_its_key(name: str) -> None:
         jax.jit(lambda value: libshampoo.jax.shampoo(0.1, **{name: value}).init(draw(1)))(1)
 
 
+#: Shapes of the parameters of 6 stacked layers.
 LAYERS = {"attention": {"w": (6, 16, 48), "b": (6, 48)}, "scale": (6, 16), "gate": (6,)}
+#: Trees of shapes in which no layers are stacked, such as those of convolutions.
 CONVOLUTIONS: dict[str, Any] = {
     "images": {"one": {"w": (3, 3, 3, 16), "b": (16,)}, "two": {"w": (3, 3, 16, 32), "b": (32,)}},
     "images without biases": {"one": (3, 3, 3, 16), "two": (3, 3, 16, 32), "three": (3, 3, 32, 64)},

@@ -18,7 +18,7 @@ SUITES = ["test_jax.py", "test_jax_optax.py", "test_jax_process.py", "test_jax_d
 
 
 def find_python() -> str:
-    """Return the path of a python3.13 that runs. A pyenv shim does not run if pyenv has not selected its version."""
+    """Return the path of a python3.13 that runs. A shim of pyenv fails if pyenv has selected another version."""
     found = [shutil.which("python3.13"), *sorted(Path.home().glob(".pyenv/versions/3.13.*/bin/python3.13"))]
     for python in found:
         if python is not None and subprocess.run([python, "-c", "import venv"], capture_output=True).returncode == 0:
@@ -35,7 +35,7 @@ def test_the_tests_pass_with_the_newest_jax(tmp_path: Path) -> None:
     if done.returncode != 0:
         pytest.skip(f"pip could not install {' '.join(PACKAGES)}: {done.stdout[-500:]}")
     # PYTHONPATH is removed, because it could add packages that are not in the virtual environment. During the build,
-    # pip hides the packages of the environment. bindings/python/xla/find_headers.py must still find its jaxlib.
+    # pip hides the packages of the environment. bindings/python/xla/find_headers.py must still find jaxlib there.
     environment = {name: value for name, value in build_environment().items() if name != "PYTHONPATH"}
     run([*pip, "install", "-q", "--no-deps", ROOT, "--config-settings", f"build-dir={tmp_path}/build",
          "--config-settings", f"cmake.define.SHAMPOO_PREBUILT={stripped_library(tmp_path)}"],

@@ -19,7 +19,7 @@ PARAMS, GRADS = ({"w": jnp.asarray(RANDOM.standard_normal((9, 7)), jnp.float32),
 
 
 def train(tx: Any, steps: int = 4, **changed: Any) -> Any:
-    """Set the fields ``changed`` of the state, and train. Return parameters, state and number of compilations."""
+    """Train, after setting the fields ``changed`` of the state. Return parameters, state and number of compilations."""
 
     @jax.jit
     def step(params: Any, state: Any) -> Any:
@@ -62,7 +62,7 @@ def test_schedules_and_injected_rates_have_the_same_effect() -> None:
     assert same(frozen[0], PARAMS)
 
 
-def test_groups_may_have_no_parameters() -> None:
+def test_a_group_can_be_empty() -> None:
     """Covers a label without parameters, a mask that selects none, and a state in which tree.map_params finds none."""
     make = libshampoo.jax.shampoo
     alone = make(0.1, **KEYS)
@@ -87,7 +87,7 @@ def test_inject_hyperparams_sets_keys() -> None:
     assert same(train(plain)[0], train(libshampoo.jax.shampoo(0.1, grafting="adam"))[0])
     with pytest.raises(TypeError, match="weight_decay: the value is traced.*static_args='weight_decay'"):
         train(inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5))
-    tx = inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5)  # outside jit, the key is not traced
+    tx = inject(libshampoo.jax.shampoo)(learning_rate=0.1, weight_decay=0.5)  # outside jit, the value is not traced
     expected = libshampoo.jax.shampoo(0.1, weight_decay=0.5)
     updates, _ = tx.update(GRADS, tx.init(PARAMS), PARAMS)
     assert same(updates, expected.update(GRADS, expected.init(PARAMS), PARAMS)[0])

@@ -157,7 +157,7 @@ else:
     run(SHARDED + program, XLA_FLAGS="--xla_force_host_platform_device_count=4")
 
 
-def test_communicators_are_refused() -> None:
+def test_communicators_are_rejected() -> None:
     for name in ("comm", "shard_comm"):
         with pytest.raises(TypeError, match=name):
             libshampoo.jax.shampoo(0.1, **{name: object()})  # type: ignore[arg-type]
@@ -172,12 +172,12 @@ def test_the_guide_to_sharded_training_runs() -> None:
 
 
 def test_memory_is_released_with_the_transformation() -> None:
-    """Checks that 8 deleted transformations still take less memory than one workspace: XLA keeps a few MB for each."""
+    """Checks that 8 deleted transformations occupy less memory than one workspace. XLA keeps a few MB for each."""
     program = """
 params = {"w": jnp.ones((1024, 1024))}
 keys = dict(grafting="adam", start_preconditioning_step=50, precondition_frequency=50, threads=1)
 
-def live(k):
+def use_transformation(k):
     tx = libshampoo.jax.shampoo(0.1, beta2=0.9 + k / 1000, **keys)
     jax.block_until_ready(tx.update(params, tx.init(params), params))
 
@@ -185,10 +185,10 @@ def resident():
     gc.collect()
     return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
-live(0)
+use_transformation(0)
 before = resident()
 for k in range(1, 9):
-    live(k)
+    use_transformation(k)
 assert resident() - before < libshampoo.plan(params, **keys).bytes("workspace"), (before, resident())
 """
     run(program, MALLOC_MMAP_THRESHOLD_="100000")  # makes free() return memory to the system

@@ -62,7 +62,7 @@ def test_parameters_can_be_passed_in_several_forms(form: str) -> None:
     assert b.tobytes() == reference["layer.bias"].tobytes()
 
 
-def test_groups_have_keys_of_their_own() -> None:
+def test_groups_have_their_own_values_of_keys() -> None:
     values = params()
     groups = [{"params": {"w": values["layer.weight"]}}, {"params": {"b": values["layer.bias"]}, "lr": 0.5}]
     opt = libshampoo.Optimizer(groups, lr=0.25, max_preconditioner_dim=8)
@@ -113,7 +113,7 @@ def test_keys_that_can_be_changed_are_attributes_for_all_groups() -> None:
 def test_an_attribute_is_set_in_all_groups_or_in_none() -> None:
     groups = [{"params": {"wide": np.ones(3)}, "lr": 0.1}, {"params": {"narrow": np.ones(3, np.float32)}, "lr": 0.2}]
     opt = libshampoo.Optimizer(groups)
-    with pytest.raises(ValueError, match="key lr: the value 1e.300 is not allowed with a computation_dtype of f32"):
+    with pytest.raises(ValueError, match="key lr: the value 1e.300 is not allowed with computation_dtype=f32"):
         opt.lr = 1e300
     assert [group["lr"] for group in opt.param_groups] == [0.1, 0.2]
 
@@ -431,7 +431,7 @@ def test_exceptions_are_derived_from_built_in_ones() -> None:
     assert libshampoo.errors.from_status(99, "text").status == 99
 
 
-def test_a_closed_optimizer_is_reported() -> None:
+def test_a_step_of_a_closed_optimizer_is_rejected() -> None:
     opt = libshampoo.Optimizer(params())
     opt.close()
     opt.close()
@@ -520,7 +520,7 @@ def test_repr_shows_blocks() -> None:
     assert "layer.bias    f32  20 -> 2 of 8, 4" in text
 
 
-def test_a_plan_describes_memory_blocks_and_owners() -> None:
+def test_a_plan_describes_blocks_owners_and_memory() -> None:
     plan = libshampoo.plan({"w": (64, 32), "b": np.zeros(64, np.float16)}, max_preconditioner_dim=32, replica=(1, 2))
     assert [(block.param, block.shape) for block in plan.blocks] == [("w", (32, 32))] * 2 + [("b", (32,))] * 2
     assert {block.owner for block in plan.blocks} == {0, 1}
@@ -579,7 +579,7 @@ def test_a_bfloat16_state_can_be_loaded_from_a_uint16_array() -> None:
 
 
 def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
-    """Checks that ``logging`` filters messages by level, and that a % in a message is not a format."""
+    """Checks that ``logging`` filters messages by level, and that a % in a message is not treated as a format."""
     with caplog.at_level(logging.WARNING, "libshampoo"):
         libshampoo.Optimizer(params(), use_nesterov=True)
     assert "nesterov" in caplog.text and {record.levelno for record in caplog.records} == {logging.WARNING}
@@ -598,7 +598,7 @@ def test_messages_go_to_logging(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_an_ordinary_step_logs_no_message(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A message needs the GIL even if its level is not shown, so an ordinary step must log no message."""
+    """Logging takes the GIL, even for a message that is not shown. An ordinary step must therefore log no message."""
     opt = libshampoo.Optimizer(params())
     found: list[str] = []
     monkeypatch.setattr(libshampoo.log._logger, "log", lambda level, message: found.append(message))
@@ -609,7 +609,7 @@ def test_an_ordinary_step_logs_no_message(monkeypatch: pytest.MonkeyPatch) -> No
     assert len(found) == 1
 
 
-def test_a_loaded_state_continues_bit_identically() -> None:
+def test_training_continues_bit_identically_from_a_loaded_state() -> None:
     values = params()
     opt = libshampoo.Optimizer(values, lr=0.1, grafting="adam", use_merge_dims=False)
     minimize(opt, values, 3)

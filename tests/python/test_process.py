@@ -24,7 +24,7 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
-def live_once(w: np.ndarray, grad: np.ndarray) -> None:
+def use_one_optimizer(w: np.ndarray, grad: np.ndarray) -> None:
     opt = libshampoo.Optimizer({"w": w}, lr=0.1, grafting="adam", threads=1)
     opt.step({"w": grad})
     opt.close()
@@ -33,11 +33,11 @@ def live_once(w: np.ndarray, grad: np.ndarray) -> None:
 def test_memory_does_not_grow_over_10000_optimizers() -> None:
     w, grad = np.ones((3, 2), np.float32), np.ones((3, 2), np.float32)
     for _ in range(2000):
-        live_once(w, grad)
+        use_one_optimizer(w, grad)
     gc.collect()
     before, objects, references = resident(), sys.getallocatedblocks(), sys.getrefcount(w)
     for _ in range(10000):
-        live_once(w, grad)
+        use_one_optimizer(w, grad)
     gc.collect()
     # For each optimizer, 100 bytes and a tenth of a Python object are allowed, because Python's free lists may grow.
     assert resident() - before < 1_000_000
@@ -104,7 +104,7 @@ def test_a_library_of_another_version_is_rejected(tmp_path: Path) -> None:
     assert "version 0.7.3" in done.stderr
 
 
-def test_the_module_reports_its_library() -> None:
+def test_build_info_has_the_version_of_the_package() -> None:
     assert json.loads(libshampoo.build_info())["version"] == libshampoo.__version__
 
 
@@ -120,7 +120,7 @@ def make_nvidia(folder: Path, name: str, version: int) -> Path:
 
 @pytest.mark.parametrize(("major", "folders"), [(99, ("cu99", "cu99")), (12, ("cublas", "cusolver"))])
 def test_libraries_of_nvidia_are_found_in_packages(major: int, folders: tuple[str, str], tmp_path: Path) -> None:
-    """``plugin`` is a fake CUDA backend. It needs cuBLAS and cuSOLVER in folders that NVIDIA's PyPI packages use."""
+    """``plugin`` links substitutes for cuBLAS and cuSOLVER. Their folders are named as in NVIDIA's PyPI packages."""
     site = tmp_path / "site"
     libraries = [
         make_nvidia(site / "nvidia" / folder / "lib", name, version)
@@ -160,7 +160,7 @@ def test_an_optimizer_that_lives_until_exit_is_silent(module: str) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
 
 
-def test_an_optimizer_on_cuda_fails_if_there_is_an_unavailable_reason() -> None:
+def test_creating_an_optimizer_on_cuda_fails_if_cuda_is_unavailable() -> None:
     text = libshampoo.cuda.unavailable_reason()
     if text:
         with pytest.raises(NotImplementedError):

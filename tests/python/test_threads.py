@@ -18,7 +18,7 @@ import libshampoo
 from tools import ROOT
 
 THREADS = 4
-PATIENCE = 60
+PATIENCE = 60  # how long a thread waits for others, in seconds
 
 
 def in_threads(function: Any, count: int = THREADS) -> list[Any]:

@@ -72,7 +72,7 @@ def test_results_are_bit_identical_to_those_with_numpy(dtype: str) -> None:
     assert all(param.numpy().tobytes() == value.tobytes() for param, value in zip(params.values(), values))
 
 
-def test_bfloat16_tensors_are_stepped() -> None:
+def test_bfloat16_tensors_are_updated() -> None:
     ml_dtypes = pytest.importorskip("ml_dtypes")
     value, grad = random((4, 3), 1).astype(ml_dtypes.bfloat16), random((4, 3), 2).astype(ml_dtypes.bfloat16)
     param = libshampoo.tinygrad._to_tensor(value)
@@ -240,7 +240,7 @@ def test_wrong_calls_are_rejected() -> None:
     assert (param.numpy() == 1).all()
 
 
-def test_a_loaded_state_continues_bit_identically(tmp_path: Path) -> None:
+def test_training_continues_bit_identically_from_a_loaded_state(tmp_path: Path) -> None:
     pytest.importorskip("ml_dtypes")
     more = {"factor_dtype": "bf16", "momentum": 0.5, **KEYS}
     params = [Tensor(random((8, 6), 1)), Tensor(random((8, 6), 1))]

@@ -83,7 +83,7 @@ def test_a_step_reads_and_writes_the_memory_of_the_tensors(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("keys", [{"averaging": "schedule_free"}, {"weight_ema": 0.75}])
-def test_eval_shows_averages_and_train_restores_the_parameters(keys: dict[str, Any]) -> None:
+def test_eval_writes_averages_to_the_parameters_and_train_restores_them(keys: dict[str, Any]) -> None:
     model, reference = make(), make()
     opt = Shampoo(model.named_parameters(), lr=0.1, **KEYS, **keys)
     other = Shampoo(reference.named_parameters(), lr=0.1, **KEYS, **keys)
@@ -150,7 +150,7 @@ def test_training_with_a_closure_works() -> None:
     assert all(param.requires_grad and param.is_leaf for param in model.parameters())
 
 
-def test_schedulers_change_the_keys_of_param_groups() -> None:
+def test_steps_use_the_values_that_schedulers_write_to_param_groups() -> None:
     model, twin = make(), make()
     opt = Shampoo(
         [{"params": model[0].parameters(), "lr": 0.1}, {"params": model[2].parameters(), "weight_decay": 0.5}],
@@ -191,7 +191,7 @@ def test_each_step_reads_a_learning_rate_tensor() -> None:
     assert bits(model) == bits(twin)
 
 
-def test_keys_that_are_fixed_or_wrong_are_rejected() -> None:
+def test_wrong_keys_and_changes_of_fixed_keys_are_rejected() -> None:
     model = make()
     with pytest.raises(TypeError, match='"graftin": did you mean grafting'):
         Shampoo(model.parameters(), graftin="adam")
@@ -241,7 +241,7 @@ def test_cycling_a_momentum_of_zero_is_rejected(name: str) -> None:
     assert other.optimizer.param_groups[0]["momentum"] == other.param_groups[0]["momentum"] != 0.5
 
 
-def test_the_error_for_an_invalid_parameter_names_it() -> None:
+def test_the_error_for_an_invalid_parameter_names_the_parameter() -> None:
     with pytest.raises(ValueError, match=r"parameter 'w': its strides \(1, 4\)"):
         Shampoo([("w", torch.ones(3, 4).t())])
     with pytest.raises(ValueError, match=r"parameter 'param0': its strides \(8, 2\)"):
@@ -273,7 +273,7 @@ def test_the_error_for_an_invalid_parameter_names_it() -> None:
         Shampoo([torch.ones(3, requires_grad=True) * 2])
 
 
-def test_the_error_for_an_invalid_gradient_names_it() -> None:
+def test_the_error_for_an_invalid_gradient_names_the_parameter() -> None:
     weight, table = torch.nn.Parameter(torch.ones(4, 3)), torch.nn.Embedding(5, 3, sparse=True)
     opt = Shampoo([("w", weight), ("table", table.weight)])
     before = table.weight.detach().clone()
@@ -323,7 +323,7 @@ def groups(model: Any) -> list[dict[str, Any]]:
     return [{"params": model[0].parameters()}, {"params": model[2].parameters(), "lr": 0.3}]
 
 
-def test_a_loaded_state_continues_bit_identically() -> None:
+def test_training_continues_bit_identically_from_a_loaded_state() -> None:
     for dtype in (torch.float32, torch.bfloat16):
         states = {"factor_dtype": torch.bfloat16} if dtype is torch.float32 else {}
         if states or dtype is torch.bfloat16:
@@ -410,7 +410,7 @@ def test_describe_sets_roles_and_row_splits() -> None:
     assert [(block.param, block.shape) for block in opt.optimizer.plan.blocks][:4] == blocks
 
 
-@pytest.mark.parametrize("method", ["shampoo", "soap", "kl_shampoo", "adam", "adagrad", "rmsprop", "sgd"])
+@pytest.mark.parametrize("method", ["shampoo", "soap", "kl_shampoo", "muon", "sign", "adam", "adagrad", "rmsprop", "sgd"])
 def test_the_state_of_each_method_can_be_loaded(method: str) -> None:
     param = torch.ones(4, 3, requires_grad=True)
     opt = libshampoo.torch.Shampoo([param], method=method)
@@ -420,7 +420,7 @@ def test_the_state_of_each_method_can_be_loaded(method: str) -> None:
     opt.load_state_dict(opt.state_dict())
 
 
-def test_groups_may_have_no_parameters() -> None:
+def test_a_group_can_be_empty() -> None:
     def make_opt(model: Any) -> Any:
         return Shampoo([{"params": model.parameters()}, {"params": [], "weight_decay": 0.5}], lr=0.1)
 
@@ -460,7 +460,7 @@ def test_state_dict_hooks_see_the_states_of_all_parameters() -> None:
     assert seen == ["before", "after", "4 parameters", "4 parameters"]
 
 
-def test_parameters_that_were_moved_are_updated() -> None:
+def test_parameters_that_were_moved_in_memory_are_updated() -> None:
     model, twin = make(), make()
     opt, other = Shampoo(model.parameters(), lr=0.1), Shampoo(twin.parameters(), lr=0.1)
     for step in range(3):
@@ -487,7 +487,7 @@ def test_a_parameter_whose_strides_changed_is_rejected() -> None:
     assert not weight.any()
 
 
-def test_autograd_detects_that_a_step_has_written() -> None:
+def test_autograd_detects_that_a_step_has_changed_a_parameter() -> None:
     weight = torch.nn.Parameter(torch.ones(3))
     opt = Shampoo([weight], lr=0.1)
     loss = (weight * weight).sum()
@@ -569,7 +569,7 @@ def copies(model: Any, opt: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("way", ["deepcopy", "pickle", "save"])
-def test_copies_continue_bit_identically(way: str) -> None:
+def test_copies_of_an_optimizer_continue_bit_identically(way: str) -> None:
     model = make()
     opt = Shampoo(groups(model), lr=torch.tensor(0.1), momentum=0.5, **KEYS)
     scheduler = torch.optim.lr_scheduler.ExponentialLR(opt, 0.5)
@@ -600,7 +600,7 @@ class Alone(libshampoo.Communicator):
         recv[:] = send
 
 
-def test_an_optimizer_with_ranks_is_not_copied_and_takes_no_groups() -> None:
+def test_an_optimizer_with_a_communicator_cannot_be_copied_or_get_a_new_group() -> None:
     opt = Shampoo(make().parameters(), comm=Alone())
     for copied in (copy.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="with comm or shard_comm cannot be copied or pickled"):
@@ -671,7 +671,7 @@ def test_gradients_of_any_strides_are_read() -> None:
     assert bits(model) == bits(twin)
 
 
-def test_gradients_can_have_another_dtype() -> None:
+def test_gradients_can_have_another_dtype_than_their_parameters() -> None:
     model, twin = make(), make()
     opt = Shampoo(model.parameters(), lr=0.1, grad_dtype=torch.bfloat16)
     other = Shampoo(twin.parameters(), lr=0.1)
@@ -761,7 +761,7 @@ def test_states_of_other_dtypes_are_loaded_and_states_of_other_optimizers_are_re
 COMPILE = """
 import warnings
 warnings.simplefilter("error")
-warnings.filterwarnings("ignore", "The .grad attribute")  # compiled steps of SGD cause this warning, too
+warnings.filterwarnings("ignore", "The .grad attribute")  # compiled steps of torch.optim.SGD cause this warning, too
 import torch, libshampoo.torch
 torch.manual_seed(0)
 inputs = torch.randn(4, 5)

@@ -181,6 +181,7 @@ def test_a_scheduler_changes_the_rates_of_two_groups() -> None:
 
 # --- Steps
 
+#: Arguments of Shampoo for the tests below, by the name of the case.
 WAYS: dict[str, dict[str, Any]] = {
     "defaults": {},
     "none": {"grafting": "none", "lr": 0.01},
@@ -304,7 +305,7 @@ def test_steps_in_the_hooks_of_backward_equal_one_step_of_all_parameters() -> No
 
 
 @pytest.mark.parametrize("shape", [(), (1,), (0,), (3, 0), (2, 3, 4), (1, 5, 1), (2, 2, 2, 2, 2)], ids=str)
-def test_tensors_of_all_shapes_are_stepped(shape: tuple[int, ...]) -> None:
+def test_tensors_of_all_shapes_are_updated(shape: tuple[int, ...]) -> None:
     param = torch.nn.Parameter(torch.ones(shape))
     opt = Shampoo([param], lr=0.1)
     for _ in range(3):
@@ -406,7 +407,7 @@ def test_a_hook_changes_the_state_before_it_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_saved_state_continues_bit_identically(way: str) -> None:
+def test_training_continues_bit_identically_from_a_saved_state(way: str) -> None:
     model = make()
     opt = Shampoo(model.parameters(), **{"lr": 0.01, **KEYS, **copy.deepcopy(WAYS[way])})
     train(model, opt)
@@ -650,7 +651,7 @@ def test_gradients_in_channels_last_layout_are_read() -> None:
 COMPILE = """
 import sys, warnings
 warnings.simplefilter("error")
-warnings.filterwarnings("ignore", "The .grad attribute")  # compiled steps of SGD cause this warning, too
+warnings.filterwarnings("ignore", "The .grad attribute")  # compiled steps of torch.optim.SGD cause this warning, too
 import torch, libshampoo.torch
 from test_torch_conformance import backward, make, train, assert_same
 for number in range(2):
@@ -744,7 +745,7 @@ for name, options in (("without comm", {}), ("with comm", {"comm": torch.distrib
     run(parallel, opt, batches[3:6])
     run(again_parallel, again_opt, batches[3:6])
     assert_same(model, again)
-    check(f"ddp {name}: a loaded state continues bit-identically", True)
+    check(f"ddp {name}: training continues bit-identically from a loaded state", True)
     saved = dcp_state.get_optimizer_state_dict(parallel, opt)
     check(f"ddp {name}: the distributed state dict has the right step", saved["state"]["0.weight"]["step"] == 6)
 
@@ -765,7 +766,7 @@ again_zero.load_state_dict(shared[0])
 run(parallel, zero, batches[3:6])
 run(again_parallel, again_zero, batches[3:6])
 assert_same(model, again)
-check("ZeRO: a loaded state continues bit-identically", True)
+check("ZeRO: training continues bit-identically from a loaded state", True)
 torch.distributed.barrier()
 torch.distributed.destroy_process_group()
 print("done")

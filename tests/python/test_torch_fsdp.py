@@ -79,7 +79,7 @@ def test_the_guide_runs(tmp_path: Path) -> None:
 
 
 def test_the_guide_finds_the_communicator_of_pytorch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checks that nccl_comm of the guide passes PyTorch's communicator to NcclComm. NCCL is replaced by a fake."""
+    """Checks that nccl_comm of the guide passes PyTorch's communicator to NcclComm. NcclComm and the group are fakes."""
     program, code = guide()
     assert "Shampoo" in program
     names: dict[str, Any] = {"torch": torch}
@@ -116,6 +116,7 @@ def dtensor(mesh: Any, *placements: Any, local: tuple[int, ...] = (2, 3), **opti
 
 
 def refused(params: Any, match: str, **options: Any) -> None:
+    """Check that Shampoo(params, **options) raises a ValueError whose message matches `match`."""
     with pytest.raises(ValueError, match=match):
         Shampoo(params, **options)
 
@@ -195,7 +196,7 @@ def test_a_process_group_needs_a_backend_for_the_cpu(ranks: int, monkeypatch: py
 
 
 @pytest.mark.parametrize("ranks", [1], indirect=True)
-def test_gradients_must_have_the_placements_of_their_parameters(ranks: int) -> None:
+def test_wrong_gradients_added_groups_and_state_dict_are_rejected_with_dtensors(ranks: int) -> None:
     line = init_device_mesh("cpu", (1,))
     param = dtensor(line, Shard(0))
     opt = Shampoo([("w", param)], lr=0.5, shard_comm=Alone())

@@ -48,7 +48,7 @@ def make_wheel(folder: Path, *options: str) -> Path:
 
 
 def use_wheel(wheel: Path, folder: Path, *, frameworks: bool) -> None:
-    """Install the wheel into a new environment, and run copies of the examples outside of the repository."""
+    """Install the wheel into a new virtual environment, and run copies of the examples outside of the repository."""
     venv = folder / "venv"
     # --system-site-packages: if NumPy is installed in the system, it need not be downloaded.
     run([sys.executable, "-m", "venv", "--system-site-packages", "--without-pip", venv])
@@ -89,7 +89,8 @@ def train(python: Path, example: Path, environment: dict[str, str], *options: st
 def check_paths(wheel: Path, folder: Path) -> None:
     """Check the search paths of the modules and libraries in the wheel.
 
-    Modules must find libshampoo in their own folder. An RPATH precedes LD_LIBRARY_PATH, but a RUNPATH does not.
+    A module must load libshampoo from its own folder, even if LD_LIBRARY_PATH names other folders. It therefore needs
+    an RPATH: unlike a RUNPATH, an RPATH precedes LD_LIBRARY_PATH. Libraries must have no search path.
     """
     zipfile.ZipFile(wheel).extractall(folder)
     found = {}
@@ -102,7 +103,7 @@ def check_paths(wheel: Path, folder: Path) -> None:
 
 
 def stripped_library(folder: Path) -> Path:
-    """Return a stripped copy of the library. If patchelf exists, add a search path that wheels must not keep."""
+    """Return a stripped copy of the library. With patchelf, add a search path to the copy: no wheel may keep it."""
     library = folder / "libshampoo.so.0"
     run(["strip", "--strip-unneeded", "-o", library, from_environment("SHAMPOO_LIBRARY")])
     if shutil.which("patchelf") is not None:
@@ -128,7 +129,7 @@ def test_the_wheel_works_without_frameworks(tmp_path: Path) -> None:
 
 
 def test_a_build_without_jaxlib_lacks_the_jax_module(tmp_path: Path) -> None:
-    """Also checks that the ImportError says what to do."""
+    """Also checks that the error of `import libshampoo.jax` says what to do."""
     wheel = wheel_of_this_build(tmp_path, "cmake.define.SHAMPOO_XLA_INCLUDE=OFF")
     files = zipfile.ZipFile(wheel)
     assert not any("_xla_handlers" in name for name in files.namelist())
@@ -175,6 +176,7 @@ def test_the_wheel_works_with_frameworks(tmp_path: Path) -> None:
 
 
 def test_a_wheel_built_from_sources_can_be_repaired(tmp_path: Path) -> None:
+    """The command `auditwheel repair` must accept the wheel for PLATFORM, and must not add libraries."""
     wheel = make_wheel(tmp_path)
     check_paths(wheel, tmp_path / "files")
     use_wheel(wheel, tmp_path, frameworks=True)

@@ -41,7 +41,7 @@ def read_safetensors(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]
 
 
 class OnlyDlpack:
-    """An array that can only be read through DLPack, like an array of a package that NumPy does not know."""
+    """An array that can be read only through DLPack, like an array of a package that NumPy does not know."""
 
     def __init__(self, array: np.ndarray, device: tuple[int, int] = (1, 0)) -> None:
         self.array, self.device = array, device

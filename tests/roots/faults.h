@@ -31,7 +31,7 @@ class FaultPlan {
   void Add(int64_t matrix, Rung rung, Fault fault, int64_t call = kEveryCall);
   // Counts a call and returns whether the call must fail. If so, sets *fault.
   bool Find(int64_t matrix, Rung rung, Fault* fault);
-  // Returns the number of calls that Find() has counted.
+  // Returns the number of calls with this matrix and rung that Find() has counted.
   int64_t Calls(int64_t matrix, Rung rung);
 
  private:

@@ -76,7 +76,7 @@ struct Fixture {
 };
 
 // Checks that `got` and `expected`, which different solvers computed, are nearly equal. If `with_any_sign` is true,
-// elements may have opposite signs.
+// compares only magnitudes, because the sign of an eigenvector is arbitrary.
 void CheckNear(const Array& got, const Array& expected, bool with_any_sign = false) {
   for (size_t i = 0; i < expected.size(); ++i) {
     const double one = got.Values()[i], other = expected.Values()[i];
@@ -222,7 +222,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("with root_failure_tolerance 0, one failed refresh makes the next step fail, but no later step") {
+TEST_CASE("with root_failure_tolerance=0, one failed refresh makes the next step fail, but no later step") {
   Fixture fixture(Basic("eigen", "f32") + Keys{{"root_failure_tolerance", "0"}});
   // Step 3 makes the third call of rung kRequested and, because that call fails, the first calls of the other rungs.
   for (const Rung rung : {Rung::kRequested, Rung::kFloat64, Rung::kEigenRrr, Rung::kEigenQr}) {
@@ -296,7 +296,8 @@ TEST_CASE("if several refreshes in a row cannot compute an eigenbasis, the next 
   }
 }
 
-TEST_CASE("when a rung fails, the next rung computes nearly the same basis, and a statistic counts this") {
+TEST_CASE(
+    "when a rung fails, the next rung computes nearly the same basis, and the statistic of the next rung counts it") {
   const std::pair<Rung, const char*> rungs[] = {{Rung::kRequested, "root_eigen"},
                                                 {Rung::kFloat64, "root_retried_float64"},
                                                 {Rung::kEigenRrr, "root_retried_dsyevr"},
@@ -328,7 +329,7 @@ TEST_CASE("results after injected failures are the same for every number of thre
       Faults().Add(FaultPlan::kEveryMatrix, rung, Fault::kGarbage);
     }
     for (int step = 0; step < 4; ++step) fixture.Step();
-    CHECK(fixture.host.Stat("root_retried_eigen") == 16);
+    CHECK(fixture.host.Stat("root_retried_eigen") == 16);  // 4 factor matrices in 4 steps
     results.push_back(fixture.host.Everything());
   }
   CHECK(results[0] == results[1]);

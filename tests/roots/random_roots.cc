@@ -2,9 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Computes inverse roots of random difficult matrices (random_matrix.h). Each call must return a finite, symmetric root
 // or an error that names the reason. For a power -1/r with an integer r, and without pseudo_inverse, the residual of
-// the root must be at most twice the reported residual, apart from rounding. If the condition number is small enough,
-// the root is judged: it is compared with a reference in higher precision, and a failed call counts as a wrong root. At
-// least 99 % of the judged roots must be right.
+// the root must be at most twice the reported residual, apart from rounding. If the condition number is small enough
+// and the dtype can represent the root, the test judges the root: it compares the root with a reference in higher
+// precision, and counts a failed call as a wrong root. At least 99 % of the judged roots must be right.
+//
 // docs/roots.md explains the columns of the printed table.
 #include <algorithm>
 #include <cinttypes>
@@ -35,7 +36,7 @@ struct Row {
   int64_t by_rung[kRungCount] = {};
   int64_t unconverged = 0;  // roots whose iteration stopped at root_max_iterations
   int64_t refused = 0;      // calls that returned an error
-  int64_t judged = 0;       // roots that can be compared with the reference, including those of failed calls
+  int64_t judged = 0;       // calls whose root can be compared with the reference, including failed calls
   int64_t judged_right = 0;
 };
 
@@ -51,7 +52,8 @@ int failures = 0;
 
 void Fail(const RandomMatrix& matrix, const Wanted& wanted, bool float32, const char* what, double value) {
   if (++failures > 20) return;
-  std::printf("FAILED: %s %s n %" PRId64 " size %g, %s, root %" PRId64 "/%" PRId64 ", epsilon %g: %s (%g)\n",
+  std::printf("FAILED: %s %s n %" PRId64 ", largest eigenvalue about %g, %s, root %" PRId64 "/%" PRId64
+              ", epsilon %g: %s (%g)\n",
               float32 ? "f32" : "f64", matrix.kind.c_str(), matrix.n, matrix.size, kMethods[MethodIndex(wanted)],
               wanted.numerator, wanted.denominator, wanted.settings.epsilon, what, value);
 }
@@ -127,7 +129,8 @@ void Judge(const RandomMatrix& matrix, const Wanted& wanted, Row* row) {
       if (value != Real{-77}) fail("x was written although the call failed", static_cast<double>(value));
     }
     // A lower bound of the eigenvalues that method eigen raises to the power. A pseudo-inverse omits at least the
-    // eigenvalues below unit times the largest one. Without it, the shift makes all eigenvalues at least epsilon.
+    // eigenvalues below unit times the largest one. Without pseudo_inverse, all eigenvalues of A + shift I are at least
+    // epsilon.
     const double kept = pseudo_inverse ? unit * static_cast<double>(largest) : wanted.settings.epsilon;
     // If the root of this bound does not overflow, method eigen must succeed.
     if (wanted.method == RootMethod::kEigen && std::pow(kept, -exponent) < limit / 2) {

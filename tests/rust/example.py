@@ -5,8 +5,8 @@
 
 Builds a copy of examples/rust_digits as a user would: with packages of the crates libshampoo-sys and libshampoo, and
 with the library that is installed in PREFIX. Cargo finds no other packages. The script then runs the built program and
-TRAINER, the program of examples/c_mlp. It checks that both programs compute bit-identical losses, with the defaults and
-with the preset soap.
+TRAINER, the program of examples/c_mlp. It checks that both programs compute bit-identical losses, once with the default
+keys and once with preset=soap.
 """
 import argparse
 import csv

@@ -39,7 +39,7 @@ int main(void) {
 """
 
 
-def questions(found: Declarations) -> tuple[list[str], list[str]]:
+def c_and_rust_lines(found: Declarations) -> tuple[list[str], list[str]]:
     """Return the lines of the C program, and the lines of layout.rs."""
     c, rust = [], []
     for name in found.constants:
@@ -60,7 +60,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    c, rust = questions(read_header(options.header))
+    c, rust = c_and_rust_lines(read_header(options.header))
     (options.out / "layout.rs").write_text("\n".join(["{", *rust, "}"]) + "\n", encoding="ascii")
     program = options.out / "layout"
     program.with_suffix(".c").write_text(C_HEAD + "\n".join(c) + "\n  return 0;\n}\n", encoding="ascii")

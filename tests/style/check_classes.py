@@ -19,7 +19,7 @@ MAX_METHODS = 25
 MAX_MEMBERS = 20
 FOLDERS = ("core", "capi/src", "bindings/python/native", "bindings/python/xla", "bindings/java/native")
 
-# Classes that may exceed the limits -> the reason why the class is not divided. At most MAX_EXCEPTIONS are allowed.
+# Each class that may exceed the limits -> the reason why it is not divided. At most MAX_EXCEPTIONS are allowed.
 EXCEPTIONS: dict[str, str] = {
     "shampoo::cuda::Engine": "its public methods are the functions of Table in core/backend/cuda/interface.h",
 }
@@ -69,7 +69,7 @@ def main() -> int:
             members[owner].add(tag["name"])
         elif tag["kind"] in ("prototype", "function"):
             is_special = tag["name"].lstrip("~") == name or tag["name"].startswith("operator")
-            # ctags lists a method twice if it is defined outside the body of its class. Count only the one in the body.
+            # If a method is defined outside of the body of its class, it has two tags. Count only the tag in the body.
             is_declared_here = any(tag["line"] in body for body in bodies[owner])
             if is_declared_here and not is_special:
                 methods[owner].add((tag["name"], tag["line"]))

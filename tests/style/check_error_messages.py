@@ -4,9 +4,9 @@
 """check_error_messages.py ROOT: checks the form of the error messages in core and capi/src.
 
 A call of one of FUNCTIONS, such as Invalid("key ", name, " is ", value, "; expected ", range), creates an error. The
-string literals of the call form a text. In a text, "{}" represents a value, and "|" separates alternatives. No text may
-match a pattern of FORBIDDEN. Every text of Invalid must also contain a word of GUIDANCE, unless the text contains a
-key of EXCEPTIONS. Literals outside of such calls are not checked.
+string literals of the call form a text. In a text, "{}" represents a value, and "|" separates the two alternatives of
+"? :". No text may match a pattern of FORBIDDEN. Every text of Invalid must also contain a word of GUIDANCE, unless
+EXCEPTIONS lists a part of the text. Literals outside of such calls are not checked.
 """
 import re
 import sys

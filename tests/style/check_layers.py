@@ -3,9 +3,9 @@
 """Checks the includes of the core against the table of folders in docs/architecture.md.
 
 A file must not include files of folders that are above its own folder in the table. If the row of a folder says
-"It includes only", files of this folder may include only each other and what the row lists. The script also checks that
-files of the core in different folders have different names. Finally, it checks that neither the modules of the Python
-package nor those of the Rust crate libshampoo import each other in a cycle.
+"It includes only", files of this folder may include only each other and the files and folders that the row lists. The
+script also checks that files of the core in different folders have different names. Finally, it checks that neither
+the modules of the Python package nor those of the Rust crate libshampoo import each other in a cycle.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def wrong_includes(root: pathlib.Path) -> Iterator[str]:
         for included in re.findall(r'(?m)^#include "(core/[^"]+)"', path.read_text(encoding="utf-8")):
             other = folder_of(included, order)
             if other not in ("", own) and (not own or order.index(other) < order.index(own)):
-                why = f"which is not below {own}" if own else "but the folder of this file is missing"
+                why = f"which is not below {own}" if own else f"but the folder of {name} is missing"
                 yield f"{name} includes {included}, {why} in docs/architecture.md"
             elif own in allowed and not {other, included} & {own, *allowed[own]}:
                 yield f"{name} includes {included}; docs/architecture.md allows only {', '.join(allowed[own])}"

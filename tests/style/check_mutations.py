@@ -3,10 +3,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """check_mutations.py ROOT CTEST BUILD: checks that every patch in tests/mutations applies and names an existing test.
 
-tests/mutations/run.sh applies each patch and runs the test that the patch names. This takes too long for
-`bash tests/run.sh`, which runs this script instead. If the build lacks a group of tests, such as python or cuda, the
-script accepts all names of tests in this group. It checks names of test cases only for patches in the folders core and
-cuda, because the test cases of these patches use doctest, the framework of the C++ tests.
+Each patch adds an error to the sources. tests/mutations/run.sh applies each patch, and checks that the test in its line
+"test:" then fails. This takes too long for `bash tests/run.sh`, which runs this script instead. If the build lacks a
+group of tests, such as python or cuda, the script accepts all names of tests in this group. It checks names of test
+cases only for patches in the folders core and cuda, because the test cases of these patches use doctest, the framework
+of the C++ tests.
 """
 import re
 import subprocess

@@ -4,7 +4,7 @@
 """check_urls.py ROOT BUILD: checks that other files have the URLs that cmake/urls.cmake sets.
 
 cmake/urls.cmake sets the URL of the project and the URL of its issue tracker. The script prints each file that has a
-different URL in a field of FIELDS or MADE. It also prints each file that still contains PLACEHOLDER, unless
+different URL in a field of FIELDS or MADE. It also prints each file that still contains PLACEHOLDER, unless a URL in
 cmake/urls.cmake contains it. BUILD is the build folder, which contains the files that CMake generates. The script does
 not check any other text. After changing cmake/urls.cmake, search the other files for the previous URL with `git grep`.
 """

@@ -5,7 +5,10 @@ import re
 
 
 def doctest_cases(folder):
-    """Return the names of the test cases below a folder. A name can be split into several adjacent string literals."""
+    """Return the names of the test cases in a folder and its subfolders.
+
+    A name can be split into several adjacent string literals.
+    """
     sources = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("**/*.cc")))
     literals = re.findall(r'TEST_CASE(?:_TEMPLATE)?\(\s*("(?:[^"\\]|\\.|"\s*")*")', sources)
     return {re.sub(r'"\s*"', "", literal)[1:-1] for literal in literals}

@@ -6,8 +6,9 @@
 
 namespace bench {
 
-// Makes `runs` steps of AdamW with the tensors of a case, and returns the seconds of the shortest step. A step is a
-// plain loop over each tensor, as an application might contain it. The loop is compiled with -O3 and without -march.
+// Makes `runs` steps of AdamW with the tensors of a case, and returns the seconds of the shortest step. For each
+// tensor, a step runs a plain loop such as an application might contain. The loop is compiled with -O3 and without
+// -march.
 double TimeAdamw(const Case& model, int runs);
 
 }  // namespace bench

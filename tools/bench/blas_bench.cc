@@ -31,7 +31,7 @@ struct Matrices {
 
 struct Operation {
   const char* name;
-  double flops_of_cube;  // number of flops / n^3; of a symmetric result, one triangle is counted
+  double flops_of_cube;  // number of flops / n^3; if the result is symmetric, only those for one triangle
   void (*run)(Matrices& m);
 };
 

@@ -21,8 +21,8 @@ Tensors Transformer() {
   return tensors;
 }
 
-// The model has four stages of residual units. No convolution has a bias. After each convolution comes a normalization,
-// which has a weight and a bias.
+// The model has four stages of residual units. No convolution has a bias. A normalization with a weight and a bias
+// follows each convolution.
 Tensors ResNet50() {
   Tensors tensors;
   const auto add_convolution = [&tensors](const std::string& name, int64_t out, int64_t in, int64_t side) {

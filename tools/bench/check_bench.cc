@@ -23,7 +23,8 @@ namespace {
 
 constexpr int64_t kSide = 1024;
 constexpr int64_t kElements = kSide * kSide;
-// Number of gradients that scan_cold scans in turn. No cache holds all of them, so each scan reads from memory.
+// Number of gradients that the benchmark scan_cold scans in turn. No cache holds all of them, so each scan reads from
+// memory.
 constexpr int64_t kColdGradients = 64;
 // Roots are refreshed in step kFrequency and its multiples. The measured steps follow step kFrequency, and are so few
 // that none of them refreshes roots.

@@ -31,8 +31,9 @@ def main() -> None:
         require(not os.listdir(disk), f"the program left files behind: {os.listdir(disk)}; expected none")
         with open(report, encoding="utf-8") as file:
             written = json.load(file)
-    # Each parameter has 20 bytes of state per element. The program uses as many parameters as fit into MIB MiB. `least`
-    # leaves out headers, and counts a triangle of a symmetric matrix as half the matrix. The files are slightly larger.
+    # Each parameter has 20 bytes of state per element. The program uses the largest number of parameters whose states
+    # fit into MIB MiB. `least` leaves out headers, and counts a triangle of a symmetric matrix as half the matrix. The
+    # files are slightly larger.
     least = MIB * 2**20 // (20 * DIM * DIM) * 20 * DIM * DIM
     require(least < written["bytes"] < 1.2 * least,
             f"the data files have {written['bytes']} bytes; expected slightly more than {least}")

@@ -24,7 +24,8 @@ RANKS = 8
 FREQUENCY = 20
 FLOPS, SHAMPOO_FLOPS, ROOT_FLOPS, LINK, LATENCY, TOKENS = 2e12, 3e11, 1e11, 4e9, 5e-6, 1000
 HEADER = 64  # bytes at the start of the segment that a rank sends in an all-gather
-COUNTERS, ARENA = 64, 256  # bytes for the step counters in an arena; unit to which the size of an arena is rounded up
+# COUNTERS: bytes for the step counters in an arena. The size of an arena is rounded up to a multiple of ARENA bytes.
+COUNTERS, ARENA = 64, 256
 RATES = ("--flops", FLOPS, "--shampoo-flops", SHAMPOO_FLOPS, "--root-flops", ROOT_FLOPS, "--link", LINK, "--latency",
          LATENCY)
 SVG = "{http://www.w3.org/2000/svg}"
@@ -40,12 +41,13 @@ def require_near(value: float, expected: float, text: str) -> None:
 
 
 def blocks_of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return the shapes of the blocks of a parameter. No dims are merged: products of neighbors exceed BLOCK."""
+    """Return the shapes of the blocks of a parameter. No dims merge: products of neighboring dims exceed BLOCK."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 
 
 def seconds_of(block: tuple[int, ...]) -> float:
+    """Return the predicted mean seconds per step that a block costs its owner. docs/scaling.md has the formula."""
     n = math.prod(block)
     return (20 * n + 3 * n * sum(block)) / SHAMPOO_FLOPS + 10 * sum(d**3 for d in block) / FREQUENCY / ROOT_FLOPS
 
@@ -89,7 +91,7 @@ def check_consistent(row: dict, ranks: int, where: str) -> None:
 
 
 def check_row(row: dict, train_seconds: float) -> None:
-    where = f"balance {row['balance']}"
+    where = f"balance={row['balance']}"
     blocks = [block for shape in SHAPES.values() for block in blocks_of(shape)]
     seconds = [seconds_of(block) for block in blocks]
     require(row["world"] == RANKS and row["replicas"] == RANKS, f"{where}: wrong numbers of ranks")
@@ -108,7 +110,7 @@ def check_row(row: dict, train_seconds: float) -> None:
 
 
 def check_shards(row: dict, by_replicas: dict) -> None:
-    """Check a row of shard_mode gather.
+    """Check a row of --shard-mode gather.
 
     The row by_replicas has as many replicas as `row` has shards. The blocks have the same owners in both rows.
     """

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the output of shampoo_bench on the CPU, such as counts of flops and bytes, and fractions of machine limits.
+"""Runs shampoo_bench on the CPU and checks its output, for example flops, bytes and fractions of machine limits.
 
     check_smoke.py PROGRAM --tables docs/measure/bench_table.py
 
@@ -28,7 +28,7 @@ ROW_NUMBERS = ("threads", "block", "tensors", "parameters", "blocks", "state_byt
 
 
 def blocks_of(shape: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Return the shapes of the blocks of a parameter. No dims are merged: even 5 * 9 in (5, 9, 40) is above BLOCK."""
+    """Return the shapes of the blocks of a parameter. Even 5 * 9 in (5, 9, 40) exceeds BLOCK, so no dims are merged."""
     chunks = [[min(BLOCK, d - first) for first in range(0, d, BLOCK)] for d in shape]
     return list(itertools.product(*chunks))
 

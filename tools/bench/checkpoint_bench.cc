@@ -2,9 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Compares the rates of shampoo_save and shampoo_load, on one rank, with the rates of dd on the same disk. Each run
-// measures the library and dd. In every second run, the library is first. dd writes as many bytes as the checkpoint
-// has, with fsync, and reads the files of the checkpoint. Before each write, the file system is synced. Before each
-// read, the files to read are dropped from the page cache.
+// measures the library and dd. In every second run, the library runs before dd. dd writes as many bytes as the
+// checkpoint has, with fsync, and reads the files of the checkpoint. Before each write, the file system is synced.
+// Before each read, the files to read are dropped from the page cache.
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
@@ -36,9 +36,9 @@ Options ReadOptions(int argc, char** argv) {
           "A number in parentheses is a default.\n"
           "  --dir   directory on the disk to measure; default: the current one. Created files are removed\n"
           "  --mib   approximate size of the state in MiB (1024)\n"
-          "  --dim   rows and columns of each matrix; half of the matrices are one block, the others are four blocks "
-          "(1024)\n"
-          "  --runs  number of runs; the medians of all runs are printed, too (7)");
+          "  --dim   rows and columns of each matrix (1024). Half of the matrices are one block, the others are four "
+          "blocks\n"
+          "  --runs  number of runs (7). The medians of all runs are printed, too");
       std::exit(option == "--help" ? 0 : 2);
     }
     const std::string value = argv[i + 1];

@@ -110,8 +110,8 @@ CheckpointRun CheckpointRuns::TimeOnce(bool dd_first) {
   fs::remove(dd_file_);
   const std::unique_ptr<shampoo_test::Rank> fresh = Make(model_);
   Sync(folder_);
-  // Layers below the file system may cache the files. The next read is not timed. It fills these caches, so that dd and
-  // the library benefit equally from them.
+  // Layers below the file system may cache the files, too. The read below is not timed. It fills the caches of these
+  // layers, so that dd and the library benefit equally from them.
   for (const auto& file : fs::directory_iterator(saved_)) DropCache(file.path().string());
   (void)TimeDdRead(data_files_);
   for (const bool dd : {dd_first, !dd_first}) {

@@ -21,7 +21,8 @@ struct CheckpointRun {
   double dd_write, save, dd_read, load;  // bytes per second
 };
 
-// Measures shampoo_save and shampoo_load on one rank, and dd with as many bytes, in a temporary directory.
+// Measures the rates of shampoo_save and shampoo_load on one rank, and of the program dd for the same number of bytes.
+// All files are in a temporary folder in `directory`.
 class CheckpointRuns {
  public:
   CheckpointRuns(const CheckpointSize& size, const std::string& directory);

@@ -13,7 +13,7 @@ namespace bench {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual int32_t type() const = 0;  // device_type in the public header
+  virtual int32_t type() const = 0;  // SHAMPOO_CPU or SHAMPOO_CUDA
   virtual void* stream() const = 0;  // the stream of all steps
   // Returns memory that contains only zeros.
   virtual void* Allocate(size_t bytes) = 0;

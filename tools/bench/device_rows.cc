@@ -13,7 +13,7 @@
 namespace bench {
 namespace {
 
-// Seconds. A period (PeriodRow) is repeated for about this time, but at least one period is measured.
+// Periods (PeriodRow) are measured for about this number of seconds. At least one period is measured.
 constexpr double kTimeOfPeriods = 2;
 
 std::string KeysText(const Settings& settings) {
@@ -63,7 +63,8 @@ Json PeriodJson(const PeriodRow& row) {
   return json;
 }
 
-// Returns the number of steps after which the roots of a refresh come into use: the value of root_async, or 0.
+// Returns the number of steps after which the roots of a refresh come into use: the value of root_async, or 0 if
+// root_async is not set.
 int64_t AsyncSteps(const Settings& settings) {
   for (const auto& [key, value] : settings.keys) {
     if (key == "root_async") return std::stoll(value);
@@ -77,9 +78,9 @@ PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_run
   Session session(model, settings);
   PeriodRow row{.model = &model, .settings = settings, .work = session.work(), .memory = session.memory()};
   row.mean = std::numeric_limits<double>::infinity();
-  // After these steps, each measurement ends with a step that begins to use async roots. Otherwise these roots could be
-  // computed between two measurements, where nothing is timed: at its end, a measurement waits for the device, but not
-  // for the thread that computes or enqueues the roots.
+  // These steps are not timed. After them, the last step of each measurement is the step that begins to use the async
+  // roots. Otherwise these roots could be computed between two measurements, where nothing is timed: at its end, a
+  // measurement waits for the device, but not for the thread that computes or enqueues the roots.
   (void)session.TimeSteps(AsyncSteps(settings));
   const double first = session.TimeSteps(settings.period);
   const int runs = std::clamp(static_cast<int>(kTimeOfPeriods / first), 1, max_runs);

@@ -16,18 +16,19 @@ struct PeriodRow {
   Settings settings;
   StepWork work;
   Memory memory;
-  double mean = 0;  // seconds per step in the shortest period; the host waits for the device after the last step
+  double mean = 0;  // seconds per step in the shortest period. The host waits for the device only after the last step.
   // The largest times of a step in another period, in seconds. The host waits for the device after each step.
   double longest_host = 0;    // StepTime::host
   double longest_device = 0;  // StepTime::device
   double root_retried = 0;
 };
 
-// Measures at most max_runs periods for PeriodRow::mean, and one more for the largest times of a step. The first
-// period, which computes the first roots, is not counted.
+// Measures at most max_runs periods for PeriodRow::mean, and one more for the largest times of a step. Steps before
+// these periods compute the first roots. The times of those steps are not in the result.
 PeriodRow MeasurePeriod(const Case& model, const Settings& settings, int max_runs);
 
-// These functions print times, and do not compare them with limits, because the limits of a device are not known.
+// These functions print times. They do not compare the times with limits of the machine: with --device cuda or
+// --period, the program measures no limits.
 void PrintDeviceHead(const std::vector<int64_t>& frequencies);
 void PrintDeviceRow(const Row& row, const std::vector<int64_t>& frequencies);
 void PrintPeriodHead();

@@ -25,7 +25,7 @@ STYLE = plot.STYLE + ".tick{font-size:11.5px}.value{font-size:12px}"
 
 
 def number(value: float) -> str:
-    """Return a number as text: with three significant digits if it is below 1000, otherwise as an integer."""
+    """Return a number as text: with at most three significant digits if it is below 1000, otherwise as an integer."""
     return f"{value:.3g}" if value < 1000 else f"{value:.0f}"
 
 

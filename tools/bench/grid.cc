@@ -11,7 +11,7 @@
 namespace bench {
 namespace {
 
-constexpr double kAdamwBytes = 8;  // two float32 moments for each parameter
+constexpr double kAdamwBytes = 8;  // two float32 moments for each element of a parameter
 constexpr double kMebi = 1 << 20;
 
 }  // namespace
@@ -52,8 +52,8 @@ void WriteGridChart(const std::vector<Row>& rows, const std::vector<int64_t>& fr
   Chart chart;
   chart.title = "Step time and memory by block size";
   chart.note = first.model->about + ": " + std::to_string(first.work.parameters) + " parameters, " +
-               std::to_string(threads) + (threads == 1 ? " thread" : " threads") + ", grafting " +
-               first.settings.grafting + ", states in " + first.settings.state_dtype;
+               std::to_string(threads) + (threads == 1 ? " thread" : " threads") +
+               ", grafting=" + first.settings.grafting + ", states in " + first.settings.state_dtype;
   chart.x_title = "max_preconditioner_dim";
   for (const Row* row : shown) chart.x.push_back(static_cast<double>(row->settings.block));
   const auto curve = [&shown](const std::string& name, const auto& value) {

@@ -15,7 +15,7 @@ void PrintGridHead(const Case& model, const std::vector<int64_t>& frequencies);
 void PrintGridRow(const Row& row, const std::vector<int64_t>& frequencies);
 
 // Writes a chart of the rows that have the largest number of threads, and that also have the grafting method and the
-// state dtype of rows[0]. frequencies: as above, one curve for each.
+// state dtype of rows[0]. frequencies: the chart has a curve for each of these values.
 void WriteGridChart(const std::vector<Row>& rows, const std::vector<int64_t>& frequencies, const std::string& path);
 
 }  // namespace bench

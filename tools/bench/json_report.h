@@ -20,7 +20,7 @@ namespace bench {
 //   vectors     the vector instructions with which these limits were measured
 //   rows        a list with an object for each Row. Its member mean_ms has a number for each precondition frequency of
 //               `frequencies`.
-//   simulation  a list with an object for each case and block size; empty without --simulate
+//   simulation  a list with an object for each Simulation. Without --simulate, the list is empty.
 // If path is empty, nothing is written.
 void WriteJson(const std::string& path, const Machines& machines, const std::vector<Row>& rows,
                const std::vector<int64_t>& frequencies, const std::vector<Simulation>& simulations);

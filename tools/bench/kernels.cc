@@ -15,8 +15,8 @@ constexpr int64_t kChains = 12;
 constexpr float kFactor = 0.999f;
 constexpr float kTerm = 0.001f;
 
-// Vectors of 128 bits, which every supported processor has. The compiler may combine a multiplication and an addition
-// into one instruction (-ffp-contract=fast in CMakeLists.txt).
+// Vectors of 128 bits, for which every supported processor has instructions. The compiler may combine a multiplication
+// and an addition into one instruction (-ffp-contract=fast in CMakeLists.txt).
 typedef float Vector4 __attribute__((vector_size(16)));
 
 float MultiplyAddBaseline(int64_t rounds) {

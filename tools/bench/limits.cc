@@ -34,7 +34,7 @@ std::array<PhaseLimit, kPhases> PhaseLimits(const Row& row, const Machine& machi
 double StepLimit(const Row& row, const Machine& machine) {
   double seconds = 0;
   const std::array<PhaseLimit, kPhases> phases = PhaseLimits(row, machine);
-  for (size_t i = 1; i < kPhases; ++i) {  // skips phase 0, the check, whose data other phases read, too
+  for (size_t i = 1; i < kPhases; ++i) {  // skips phase 0, the check: other phases read the same data
     if (i != kRoots) seconds += phases[i].limit;
   }
   return seconds / machine.threads;

@@ -19,8 +19,8 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kMinRemeasureInterval = std::chrono::seconds(5);  // MeasureAgain measures at most once in this time
 
-// Returns the size in bytes of the cache of a level, or 0 if the system does not report it. The system reports a size
-// in the form "32768K".
+// Returns the size in bytes of the cache of this level, or 0 if the system does not report it. The system reports a
+// size in the form "32768K".
 int64_t CacheBytes(int level) {
   for (int index = 0; index < 8; ++index) {
     const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index);

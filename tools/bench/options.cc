@@ -38,10 +38,10 @@ how (each combination of the listed values is a row; the values of --frequency a
   --grafting NAME,...        none, sgd, adagrad, rmsprop, adam; default: adam
   --state-dtype NAME,...     dtype of all states: f32, bf16, f16, f64; default: f32
   --set KEY=VALUE            a key of the library that the program does not set; may be repeated. All remaining keys
-                             have their defaults; preset=shampoo_2024 has the defaults of the reference implementation
-  --min-runs N               least number of runs, of which the shortest counts (with --roots: the median); default: 10.
-                             Steps above 2 s may have fewer runs. With --period, the value of --min-runs is the
-                             largest number of periods that are measured
+                             have their defaults; preset=shampoo_2024 selects those of the reference implementation
+  --min-runs N               least number of runs; the shortest run (with --roots: the median) is reported; default: 10.
+                             Steps that take more than 2 s may have fewer runs. With --period, the value of
+                             --min-runs is the largest number of periods that are measured
 output
   --json FILE                writes all results as JSON, of which docs/measure/bench_table.py makes tables. Has no
                              effect with --roots and --orthogonalize

@@ -84,12 +84,12 @@ void MeasureOrthogonalization(int min_runs) {
   settings.ns_steps = kSteps;
   std::string canonical;
   if (!shampoo::ParseNsCoefficients("polar_express", &settings.ns_coefficients, &canonical))
-    Fail("ns_coefficients polar_express is unknown");
+    Fail("ns_coefficients=polar_express is unknown");
   Machine machine = MeasureMachine(1);
   std::printf(
-      "\nFive steps of Newton-Schulz in float32 on one thread (ns_coefficients polar_express). Only half of the flops\n"
-      "of symmetric products are counted. The shortest of all runs counts. Peak rate of a thread: %.1f Gflop/s at\n"
-      "the start.\n\n"
+      "\nFive steps of Newton-Schulz on a matrix X in float32, on one thread (ns_coefficients=polar_express). Only\n"
+      "half of the flops of symmetric products are counted. Times are those of the shortest run. Peak rate of a\n"
+      "thread: %.1f Gflop/s at the start.\n\n"
       "| shape | ms | Gflop/s | of the peak rate | of the rate of one product with X |\n|---|---:|---:|---:|---:|\n",
       machine.peak / 1e9);
   constexpr int64_t kShapes[][2] = {{128, 128},  {256, 256},  {512, 512},  {1024, 1024},

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Computes for check_placement.py, without the library, the bytes that ranks send each other with shard_mode gather."""
+"""Computes for check_placement.py, without the library, the bytes that ranks send each other with shard_mode=gather."""
 import collections
 import itertools
 import math

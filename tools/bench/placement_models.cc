@@ -36,7 +36,7 @@ class Tensors {
   std::vector<Tensor> list_;
 };
 
-// The model reads images of 224 x 224 in patches of 16 x 16, and has 1000 classes.
+// The model reads images of 224 x 224 pixels in patches of 16 x 16 pixels, and has 1000 classes.
 std::vector<Tensor> VitLarge() {
   const int64_t width = 1024;
   Tensors tensors;
@@ -61,7 +61,8 @@ std::vector<Tensor> Gpt2Xl() {
   return tensors.list();
 }
 
-// A LLaMA model has a gated MLP and no biases. key_width is below width if several query heads share a key head.
+// A LLaMA model has a gated MLP and no biases. key_width: the number of rows of the key and value matrices. It is below
+// width if several query heads share a key head.
 std::vector<Tensor> Llama(int layers, int64_t width, int64_t key_width, int64_t hidden) {
   const int64_t vocabulary = 32000;
   Tensors tensors;
@@ -91,8 +92,8 @@ Model ModelOf(const Case& shapes) { return {"shapes", shapes.about, shapes, kTok
 std::vector<Model> AllModels() {
   return {
       // The step times of resnet50 and recommendation are assumed, in seconds. An estimate from flops, as for the other
-      // models, would be too low: convolutions of this size and lookups in embedding tables are far slower per flop
-      // than large matrix products.
+      // models, would be too low: the convolutions of resnet50 and lookups in embedding tables take far more time per
+      // flop than large matrix products.
       {"resnet50", "ResNet-50", FindCase("resnet50"), 0, 0.1, "256 images"},
       {"vit-l", "ViT-L/16", CaseOf("vit-l", VitLarge()), 64 * 197, 0, "64 images of 197 tokens"},
       {"gpt2-xl", "GPT-2 XL", CaseOf("gpt2-xl", Gpt2Xl()), kTokens, 0, ""},

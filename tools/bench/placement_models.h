@@ -15,7 +15,8 @@ struct Model {
   std::string name;   // name on the command line
   std::string title;  // title in tables and plots
   Case shapes;
-  // Tokens of one rank in a step, or 0. If above 0, a step is estimated to take 6 flops for each parameter and token.
+  // Tokens of one rank in a step, or 0. If above 0, a step is estimated to take, for each token, 6 flops for each
+  // element of the parameters.
   int64_t tokens = 0;
   double step_seconds = 0;  // assumed time of a step if tokens is 0
   std::string batch;        // description of the batch of one rank

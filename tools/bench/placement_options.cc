@@ -22,11 +22,12 @@ constexpr char kUsage[] =
     R"(shampoo_placement [options]: shows how a plan divides the blocks of a model among many ranks, and predicts
 the time of a step. Nothing is measured; docs/scaling.md has the formulas.
 
-what
+model and ranks
   --model NAME,...        resnet50, vit-l, gpt2-xl, llama-7b, llama-70b, recommendation; default: all
   --shapes 4096x1024,...  parameters of these shapes, instead of a model
   --shapes-file FILE      parameters from a file with lines "name d0 d1 ...", instead of a model
-  --world 8,16,...        numbers of ranks; default: the powers of two from 8 (with gather: from 2) to 4096
+  --world 8,16,...        numbers of ranks; default: the powers of two from 8 to 4096; with --shard-mode gather:
+                          from 2 to 4096
   --balance bytes,cost    values of the key balance; default: both
   --shard-mode NAME       local or gather; default: local. With gather, each flattened parameter is divided into equal
                           chunks, one for each rank, and each block is gathered at its owner. This mode prints bytes
@@ -36,7 +37,7 @@ what
                           shard (HSDP). Numbers of ranks that are not multiples of N are left out. Default: 1
   --group N               the ranks that hold the same parameters form groups of at most N. Each group computes the
                           updates of all blocks, and divides the blocks among its ranks. Default: one group
-how
+settings
   --block N               max_preconditioner_dim; default: 1024
   --frequency N           precondition_frequency; default: 50
   --steps N               the cost of roots is averaged over the first N steps of a run; default: 10000

@@ -20,14 +20,14 @@ struct Rates {
   double latency = 10e-6;
 };
 
-// The command line of shampoo_placement.
+// The command line of shampoo_placement. The output of --help describes each option.
 struct PlacementOptions {
   std::vector<Model> models;
   std::vector<int> worlds;
   std::vector<std::string> balances = {"bytes", "cost"};
-  bool gather = false;  // whether shard_mode is gather, not local
+  bool gather = false;  // true: shard_mode=gather; false: shard_mode=local
   int shards = 1;
-  int group = 0;  // largest number of replicas in a group; 0: all replicas are one group
+  int group = 0;  // largest number of ranks in a group of replicas; 0: all replicas form one group
   int block = 1024;
   int frequency = 50;
   int steps = 10000;  // number of steps over which the cost of roots is averaged

@@ -12,8 +12,8 @@
 
 namespace bench {
 
-// The plan of a model on the first rank, which holds the first shard of each parameter. With shard_mode local, each
-// parameter is divided along its first dim. With shard_mode gather, each flattened parameter is divided. The last
+// The plan of a model on the first rank, which holds the first shard of each parameter. With shard_mode=local, each
+// parameter is divided along its first dim. With shard_mode=gather, each flattened parameter is divided. The last
 // shards may be shorter than the first.
 class ModelPlan {
  public:

@@ -98,11 +98,11 @@ void WritePlacementChart(const std::vector<Placement>& placements, const Placeme
   const std::string& balance = options.balances.back();
   Chart chart;
   chart.title = "Shampoo on many ranks: predicted, not measured";
-  chart.note = "balance " + balance + ", block " + std::to_string(options.block) + ", roots every " +
-               std::to_string(options.frequency) + " steps, grafting " + options.grafting;
+  chart.note = "balance=" + balance + ", blocks of " + std::to_string(options.block) + ", roots every " +
+               std::to_string(options.frequency) + " steps, grafting=" + options.grafting;
   chart.x_title = "ranks";
   for (const int world : options.worlds) chart.x.push_back(world);
-  chart.panels[0].title = "overhead of a step in %";
+  chart.panels[0].title = "time that Shampoo adds to a training step, in %";
   chart.panels[1].title = "state of the most loaded rank in GB";
   for (const Placement& placement : placements) {
     const auto overhead = [](const PlacementRow& row) { return row.Overhead() * 100; };

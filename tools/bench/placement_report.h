@@ -20,7 +20,8 @@ void PrintPlacement(const Placement& placement, const PlacementOptions& options)
 // Writes all numbers, in bytes and seconds, to the file whose path is options.json. If this path is empty, writes
 // nothing.
 void WritePlacementJson(const std::vector<Placement>& placements, const PlacementOptions& options);
-// Writes a plot of overhead and state to the file whose path is options.chart. If this path is empty, writes nothing.
+// Writes a plot of the overhead and the state of the rows (see PlacementRow) to the file whose path is options.chart.
+// If this path is empty, writes nothing.
 void WritePlacementChart(const std::vector<Placement>& placements, const PlacementOptions& options);
 
 }  // namespace bench

@@ -10,14 +10,14 @@
 
 namespace bench {
 
-// Numbers of bytes on each rank, for one kind of communicator.
+// Numbers of bytes on each rank, for a communicator that has all_to_all, or for one that has only all_gather.
 struct ShardsLoad {
   Load sent;       // bytes sent in a step, including headers and padding
   Load workspace;  // all memory except the state; mostly the buffers of the exchanges
   Load total;
 };
 
-// A model with shard_mode gather. Each of `world` ranks holds an equal chunk of every flattened parameter.
+// A model with shard_mode=gather. Each of `world` ranks holds an equal chunk of every flattened parameter.
 struct ShardsRow {
   int world = 0;
   std::string balance;
@@ -27,7 +27,7 @@ struct ShardsRow {
   int64_t idle = 0;  // ranks without a block
   Load state;
   ShardsLoad all_to_all;
-  ShardsLoad all_gather;  // the same numbers for a communicator that has no all_to_all
+  ShardsLoad all_gather;  // for a communicator that has only all_gather
   // Bytes on a single rank that holds the whole model.
   double alone_state = 0;
   double alone_workspace = 0;

@@ -80,12 +80,12 @@ void WriteShardsChart(const std::vector<Shards>& all, const PlacementOptions& op
     if (row.balance == balance) rows.push_back(&row);
   }
   Chart chart;
-  chart.title = shards.model.title + " in shards, shard_mode gather: predicted by the plan";
-  chart.note = "balance " + balance + ", block " + std::to_string(options.block) + ", grafting " + options.grafting;
+  chart.title = shards.model.title + " in shards, shard_mode=gather: predicted by the plan";
+  chart.note = "balance=" + balance + ", blocks of " + std::to_string(options.block) + ", grafting=" + options.grafting;
   chart.x_title = "ranks";
   for (const ShardsRow* row : rows) chart.x.push_back(row->world);
   Panel& traffic = chart.panels[0];
-  traffic.title = "MB that the busiest rank sends or gathers in a step";
+  traffic.title = "MB that the busiest rank sends or receives in a step";
   traffic.curves = {CurveOf("all-to-all", rows, [](const ShardsRow& row) { return row.all_to_all.sent.largest; }),
                     CurveOf("all-gather", rows, [](const ShardsRow& row) { return row.Gathered(); })};
   traffic.dashed = {CurveOf("1 / ranks", rows, [](const ShardsRow& row) { return row.EvenSent(); })};

@@ -14,7 +14,7 @@ struct Shards {
   std::vector<ShardsRow> rows;
 };
 
-// These functions report on shard_mode gather, as the functions of placement_report.h report on shard_mode local. The
+// These functions report on shard_mode=gather, as the functions of placement_report.h report on shard_mode=local. The
 // chart shows only the first model.
 void PrintShards(const Shards& shards);
 void WriteShardsJson(const std::vector<Shards>& all, const PlacementOptions& options);

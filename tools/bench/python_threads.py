@@ -4,8 +4,8 @@
 
     PYTHONPATH=build/release/bindings/python python3 tools/bench/python_threads.py [--size N] [--steps N] [--threads N]
 
---threads is the number of optimizers and Python threads. Each optimizer computes on one thread, that of its caller (key
-threads=1). If steps held the GIL, the speedup would be 1.0.
+--threads is the number of optimizers, and of Python threads. Each optimizer computes only on the thread that calls it
+(key threads=1). If steps held the GIL, the speedup would be 1.0.
 """
 from __future__ import annotations
 

@@ -141,7 +141,7 @@ int main(int argc, char** argv) {
   shampoo::Register<double>("f64");
   const shampoo::blas::Identity blas = shampoo::blas::Identify();
   benchmark::AddCustomContext("blas", blas.library + ", kernel " + blas.kernel);
-  benchmark::AddCustomContext("matrix", "condition 1e4, epsilon 1e-6, inverse 4th root, root_order 3");
+  benchmark::AddCustomContext("matrix", "condition 1e4, epsilon 1e-6, inverse 4th root, root_order=3");
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 1;
   benchmark::RunSpecifiedBenchmarks();

@@ -104,8 +104,9 @@ void MeasureRoots(int min_runs) {
   std::puts(
       "\nOne inverse square root in float32 on one thread. Rates count 8/3 n^3 flops for a root, 2 n^3 for a product "
       "and\n"
-      "n^3 for a symmetric product (A A^T, one triangle). The ratio is the time by eigenvectors divided by the\n"
-      "time of the root. The last two columns divide the rate of the root by the rates of the two products.\n\n"
+      "n^3 for a symmetric product (A A^T, one triangle). The column \"root, ms\" has the time without eigenvectors,\n"
+      "and \"by eigenvectors, ms\" the time with eigenvectors. The ratio is the second time divided by the first.\n"
+      "The last two columns divide the rate of the root by the rates of the two products.\n\n"
       "| n | root, ms | by eigenvectors, ms | ratio | root, Gflop/s | of the product's rate | of the symmetric "
       "product's "
       "rate |\n"

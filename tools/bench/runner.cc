@@ -9,11 +9,13 @@
 namespace bench {
 namespace {
 
-constexpr double kLongStep = 2;         // seconds; longer steps have fewer runs
-constexpr double kLongStepsTotal = 20;  // seconds for all runs of a longer step
-constexpr double kTimePerRun = 0.02;    // seconds for each requested run; if a step is shorter, more runs are made
+constexpr double kLongStep = 2;         // seconds; a step that takes longer is a long step
+constexpr double kLongStepsTotal = 20;  // seconds that all runs of a long step may take together
+constexpr double kTimePerRun = 0.02;    // seconds; a step that takes less time has more than min_runs runs
 constexpr int kMaxRuns = 1000;
 
+// Returns the number of runs. seconds: the time of one step. A long step has 1 to min_runs runs. Any other step has at
+// least min_runs runs, and at most the larger of kMaxRuns and min_runs.
 int RunsOf(double seconds, int min_runs) {
   if (seconds > kLongStep) return std::clamp(static_cast<int>(kLongStepsTotal / seconds), 1, min_runs);
   return std::clamp(static_cast<int>(min_runs * kTimePerRun / seconds), min_runs, std::max(kMaxRuns, min_runs));

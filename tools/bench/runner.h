@@ -32,10 +32,10 @@ struct Row {
   Memory memory;
   Shortest ordinary;
   Shortest with_roots;
-  double root_retried = 0;  // roots for which the first attempt failed, in all steps
+  double root_retried = 0;  // number of roots for which the first attempt failed, in all steps
   bool has_phases = false;  // whether phases were measured
-  // Seconds of each phase, summed over threads. The phase named "roots" is measured in steps with roots, and all other
-  // phases are measured in ordinary steps.
+  // Seconds of each phase, summed over threads: the shortest of several runs. The phase named "roots" is measured in
+  // steps with roots, and all other phases are measured in ordinary steps.
   std::array<double, kPhases> phases{};
 
   // Returns the mean seconds per step if precondition_frequency is `frequency`.
@@ -47,11 +47,12 @@ struct Row {
   }
 };
 
-// Measures a model. Makes at least min_runs runs of each kind of step. If a step takes more than two seconds, makes at
-// most min_runs runs of its kind. If with_phases is true, also measures the phases, in additional steps.
+// Measures a model. Makes at least min_runs runs of each kind of step (ordinary, with roots). If a step of a kind takes
+// more than two seconds, makes at most min_runs runs of this kind instead. If with_phases is true, also measures the
+// phases, in additional steps.
 Row MeasureRow(const Case& model, const Settings& settings, int min_runs, bool with_phases);
 
-// Times steps with or without roots, in as many runs as MeasureRow(), and returns the shortest.
+// Times steps with or without roots, in as many runs as MeasureRow(), and returns the shortest times.
 Shortest TimeSteps(Session* session, bool with_roots, int min_runs);
 
 }  // namespace bench

@@ -26,7 +26,7 @@ using Phase = std::vector<Piece>;
 
 int Tiles(double outputs) { return std::max(1, static_cast<int>(outputs / kTile)); }
 
-// Adds `count` equal tiles of `seconds` in total.
+// Adds `count` equal tiles, which together take `seconds`.
 void AddTiles(int count, double seconds, Phase* phase) {
   if (count > 0) phase->insert(phase->end(), static_cast<size_t>(count), Piece{seconds / count, 0, 0});
 }
@@ -64,7 +64,7 @@ struct Progress {
   std::deque<Phase> phases;  // phases that have not begun
   Phase waiting;             // pieces of the current phase that no thread has taken
   int running = 0;
-  double left = 0;  // seconds
+  double left = 0;  // seconds of all unfinished pieces
 
   void NextPhase() {
     if (!waiting.empty() || running > 0 || phases.empty()) return;

@@ -14,7 +14,8 @@ struct BlockTask {
   double roots = 0;     // inverse roots of all factor matrices; 0 in an ordinary step, which computes no roots
 };
 
-// Returns the seconds that a step of these blocks takes on `threads` threads, by a model of the library's scheduling:
+// Returns the seconds that a step of these blocks takes on `threads` threads, according to this model of the library's
+// scheduling:
 //
 // 1. Whole blocks are assigned to threads, the longest block first. A thread takes the next block when its current
 //    block has no work that can start.
@@ -28,8 +29,8 @@ struct BlockTask {
 //    proportion to flops. For a block of N elements with dims of lengths d_k, the factor update of dim k takes d_k N
 //    flops, and the product with inverse root k takes 2 d_k N. The elementwise work is a few percent of the ordinary
 //    time and has no separate share. The time of all roots of a block is divided in proportion to d_k^3.
-// 4. Half of the time of a root of size 512 or more is serial, and the other half splits into tiles. Smaller roots do
-//    not split.
+// 4. If the size of a factor matrix is 512 or more, half of the time of its inverse root is serial, and the other half
+//    splits into tiles. Smaller roots do not split.
 // The model ignores caches, memory and the cost of assigning work: each of several threads is as fast as a thread that
 // runs alone.
 double Makespan(std::vector<BlockTask> blocks, int threads);

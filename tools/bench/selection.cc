@@ -31,8 +31,8 @@ class Rows {
     }
   }
 
-  // Adds the rows of --case all, which together take half an hour on two cores. The case named "huge" in one block of
-  // 8192x8192 is left out, because this row alone would take half an hour.
+  // Adds the rows of --case all, which together take half an hour on two cores. A row of the case "huge" with one
+  // block of 8192x8192 is left out, because this row alone would take half an hour.
   void AddSelection() {
     const Case& transformer = FindCase("transformer");
     for (const int64_t block : transformer.blocks) Add(transformer, block, kGrafting, kDtype);

@@ -16,9 +16,9 @@ struct RowSpec {
   Settings settings;
 };
 
-// Returns all rows in the order in which they are measured. The number of threads varies fastest, so that rows that a
-// reader compares are measured shortly after each other. shapes: the parameters from --shapes or --shapes-file, or
-// nullptr if neither option is used.
+// Returns all rows in the order in which they are measured. The number of threads varies fastest: rows that differ
+// only in the number of threads are compared with each other, so they are measured one after another. shapes: the
+// parameters from --shapes or --shapes-file, or nullptr if neither option is used.
 std::vector<RowSpec> RowsFor(const Options& options, const Case* shapes);
 
 }  // namespace bench

@@ -17,8 +17,8 @@ double ElapsedSince(std::chrono::steady_clock::time_point start) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The precondition_frequency if Settings::period is 0: roots are computed only in steps that are multiples of
-// kFrequency. For a step with roots, TimeStep sets the step counter just before a multiple.
+// The precondition_frequency if Settings::period is 0: roots are computed only in steps whose numbers are multiples
+// of kFrequency. For a step with roots, TimeStep sets the step counter to a number just below a multiple.
 constexpr int64_t kFrequency = int64_t{1} << 20;
 
 int64_t FrequencyOf(const Settings& settings) { return settings.period > 0 ? settings.period : kFrequency; }

@@ -18,7 +18,7 @@ namespace bench {
 // Settings of an optimizer that is measured.
 struct Settings {
   int threads = 1;
-  int64_t block = 1024;
+  int64_t block = 1024;  // max_preconditioner_dim
   std::string grafting = "adam";
   std::string state_dtype = "f32";
   std::vector<std::pair<std::string, std::string>> keys;  // other keys, with their values
@@ -41,8 +41,8 @@ struct Memory {
   int64_t workspace = 0;
 };
 
-// An optimizer for the parameters of a case. Times ordinary steps, which compute no inverse roots, and steps that
-// compute all roots.
+// An optimizer for the parameters of a case. The class times ordinary steps, which compute no inverse roots, and steps
+// that compute all roots.
 class Session {
  public:
   Session(const Case& model, const Settings& settings);
@@ -77,7 +77,7 @@ class Session {
   shampoo_optimizer* optimizer_ = nullptr;
   std::vector<float> params_;  // empty on a device, like grads_
   std::vector<float> grads_;
-  std::vector<void*> device_memory_;    // the parameters, which are zeros, and the gradients; empty on the CPU
+  std::vector<void*> device_memory_;    // the parameters, at first zeros, and the gradients; empty on the CPU
   int64_t counter_entry_ = -1;          // index of the state entry "group.0/step"
   std::vector<int64_t> count_entries_;  // indices of the state entries named gradient_count
   bool square_roots_;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kThreads[] = {2, 8, 32, 96};
 // A session measures several copies of a small block, so that the fixed overhead of a step is a small part of the time.
-// Several copies together have at most this number of elements in their factor matrices.
+// If there are several copies, their factor matrices together have at most kElementsPerSession elements.
 constexpr int64_t kElementsPerSession = 1 << 20;
 constexpr int64_t kMaxCopies = 64;
 
@@ -69,10 +69,12 @@ std::vector<Simulation> RunSimulations(const Options& options) {
   if (names.empty()) names = {"gpt2", "resnet50"};
   std::vector<int64_t> blocks = options.blocks;
   if (blocks.empty()) blocks = {1024, 512};
-  std::printf("efficiency = work / (threads * time of the step), simulated from times on one thread\n");
+  std::printf(
+      "efficiency = work / (threads * time of the step); work is the time of the step on one thread.\n"
+      "Times on several threads are simulated from times on one thread.\n");
   std::printf("%-15s %5s %7s %7s %12s %12s", "case", "block", "blocks", "shapes", "ordinary ms", "roots ms");
   for (const int threads : kThreads) std::printf(" %14s", (std::to_string(threads) + " threads").c_str());
-  std::puts("   (efficiency: ordinary step / step with roots)");
+  std::puts("   (the first efficiency is of an ordinary step, the second of a step with roots)");
   std::vector<Simulation> all;
   for (const std::string& name : names) {
     for (const int64_t block : blocks) {

@@ -30,12 +30,12 @@ constexpr double kTimesFlops = 1.5;
 
 constexpr char kUsage[] =
     R"(shampoo_small_bench [options]: measures steps of small models on one thread, and compares them with AdamW
-  --shapes 64x10,100    parameters of these shapes as the only model, instead of the predefined models
-  --set KEY=VALUE       any key of the library; may be repeated. use_merge_dims is false by default
+  --shapes 64x10,100    measures only a model with parameters of these shapes, instead of the predefined models
+  --set KEY=VALUE       any key of the library; may be repeated. In this program, the default of use_merge_dims is false
   --frequency N         precondition_frequency; default: 25
-  --min-runs N          least number of runs, of which the shortest counts; default: 50
-  --many 10000,100000   with these numbers of tiny parameters, measures the times to make a plan, to create an optimizer
-                        and to make a step. Nothing else is measured
+  --min-runs N          least number of runs of each kind of step; the shortest run is reported; default: 50
+  --many 10000,100000   measures the times to make a plan, to create an optimizer and to make a step, for each of these
+                        numbers of tiny parameters. Nothing else is measured
 )";
 
 struct Options {
@@ -113,7 +113,8 @@ class Rates {
   std::map<int64_t, double> rates_;
 };
 
-// Returns the mean seconds that the flops of a step take if each block has the rate of `rates` for its longest dim.
+// Returns the mean seconds that the flops of a step take, if each block is computed at the rate in `rates` for the
+// longest dim of the block.
 double FlopSeconds(const Case& model, const Settings& settings, const StepWork& work, int64_t frequency, Rates* rates) {
   if (work.ProductFlops() == 0) return 0;
   double seconds = 0;

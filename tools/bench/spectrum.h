@@ -7,9 +7,10 @@
 
 namespace bench {
 
-// Returns a dense symmetric n x n matrix with logarithmically spaced eigenvalues from 1e-4 to 1, in O(n^2 log n).
-// Factor matrices are set to this matrix before roots are measured. Factor matrices that accumulate only a few random
-// gradients would have so few distinct eigenvalues that an eigensolver would be unrealistically fast.
+// Returns a dense symmetric n x n matrix with logarithmically spaced eigenvalues from 1e-4 to 1. This takes
+// O(n^2 log n) operations. The benchmarks set factor matrices to this matrix before they measure roots. Factor matrices
+// that accumulate only a few random gradients would have so few distinct eigenvalues that an eigensolver would be
+// unrealistically fast.
 std::vector<float> MakeFactor(int64_t n);
 
 }  // namespace bench

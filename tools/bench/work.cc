@@ -92,7 +92,7 @@ StepWork WorkOf(const shampoo_plan* plan, const shampoo_optimizer* optimizer, bo
       factors_of[std::string(entry.key, name)].sizes.push_back(static_cast<double>(entry.shape[0]));
     }
     // With eigenbases, the gradient is rotated into the bases, and the direction is rotated back: two contractions.
-    // With factor_correction kl, there is one more contraction.
+    // If eigenbases are combined with factor_correction=kl, there is one more contraction.
     if (std::strcmp(name, "/basis.0") == 0) factors_of[std::string(entry.key, name)].contractions += 1;
     if (std::strcmp(name, "/kl_scale.0") == 0) factors_of[std::string(entry.key, name)].contractions += 1;
   }

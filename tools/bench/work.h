@@ -25,11 +25,13 @@ struct Work {
 //   preconditioning   sum 2 d_k N            filtered gradient and direction; each inverse root or eigenbasis
 //   elementwise       20 N                   gradient; parameter and the states of its shape, read and written
 //   check             -                      gradient
-// With eigenbases, the flops of preconditioning and its bytes for the filtered gradient and the direction are doubled,
-// or tripled with method kl_shampoo and with factor_correction kl.
-// N is the product of the sizes of the factor matrices, so the work is underestimated unless precondition_dims is all.
+// With eigenbases, the flops of preconditioning and its bytes for the filtered gradient and the direction are doubled.
+// With factor_correction=kl, which method kl_shampoo always uses, they are tripled.
+// In the rows for factor update and preconditioning, WorkOf() computes N as the product of the sizes of the factor
+// matrices. The length of a dim without a factor matrix (keys precondition_dims and skip_dim_size) is not in this
+// product. The work is then underestimated.
 struct StepWork {
-  int64_t parameters = 0;
+  int64_t parameters = 0;  // elements of all blocks
   int64_t blocks = 0;
   Work check;
   Work factor_update;

@@ -18,8 +18,8 @@ struct Calls {
 
 const Calls& CallsOf(void* user) { return *static_cast<const Calls*>(user); }
 
-// Returns a direct ByteBuffer of the memory. If the memory is too large, returns null, and an exception is pending. If
-// bytes is 0, data may be null; the buffer then points to `nothing`.
+// Returns a direct ByteBuffer for the `bytes` bytes at `data`. If they are too many for a ByteBuffer, returns null, and
+// an exception is pending. If bytes is 0, data may be null; the buffer then points to `nothing`.
 jobject NewBuffer(JNIEnv* env, const void* data, size_t bytes) {
   static char nothing;
   if (bytes > static_cast<size_t>(std::numeric_limits<jint>::max())) {

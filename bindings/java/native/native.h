@@ -37,7 +37,7 @@ const ShampooJavaIds& GetShampooJavaIds();
 // During a callback, provides the JNI environment of the current thread and a frame for local references. If Java does
 // not know the thread, attaches the thread to the JVM until this object is destroyed. Sets aside the exception that
 // ShampooJavaKeepCause() has stored on this thread, so that errors of library calls in the callback do not have this
-// exception as their cause. The destructor restores it, unless the callback has stored a new exception.
+// exception as their cause. The destructor restores the exception, unless the callback has stored a new one.
 class ShampooJavaEnv {
  public:
   ShampooJavaEnv();

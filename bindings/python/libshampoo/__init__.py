@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from . import _native
 
-_native.start(_native)  # must be the first call: it raises ImportError if the loaded library has another version
+_native.start(_native)  # must be the first call: raises ImportError if library and package differ in version
 
 from . import cuda, errors
-from . import log as _log  # noqa: F401  this import forwards log messages to logging
+from . import log as _log  # noqa: F401  this import forwards log messages to the module logging
 from .checkpoint import load, save
 from .comm import CallableComm, Communicator, MpiComm, NativeComm, NcclComm
 from .errors import (

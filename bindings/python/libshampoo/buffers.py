@@ -58,7 +58,9 @@ class Buffers:
         ]
 
     def read(self, role: int, arrays: Any, stream: int, keeps: bool = True) -> Views:
-        """Return views of the arrays of one role. ``arrays`` is a mapping by name or a sequence for all parameters.
+        """Return views of the arrays of one role.
+
+        ``arrays`` maps names to arrays, or is a sequence with an element for each parameter.
 
         A mapping may be nested. In a mapping of gradients, an omitted parameter has no gradient. In a mapping of
         another role, an omitted parameter keeps its array or, if ``keeps`` is false, has no array.
@@ -171,7 +173,7 @@ class Buffers:
         raise ValueError(f"{label}: overlaps the {other}, to which a step writes; pass arrays that do not overlap")
 
     def bind(self, handle: _native.shampoo_optimizer, changed: Mapping[int, Views]) -> None:
-        """Bind new views of some of the ROLES. The views of the others stay bound."""
+        """Bind new views of the roles in ``changed``. The views of all other roles stay bound."""
         views = [changed.get(role, self.views[role]) for role in range(len(ROLES))]
         written = self.check_written(views, changed.keys() <= {GRAD})
         _native.shampoo_optimizer_bind(handle, 0, list(zip(*views, strict=True)))
@@ -180,7 +182,7 @@ class Buffers:
         self.views, self._written = views, written
 
     def retire(self, views: Views) -> None:
-        """Keep views that are no longer bound, because a step on a device can still read them."""
+        """Keep views that are no longer bound, because a step on CUDA can still read them."""
         if self._device[0] != _native.SHAMPOO_CPU:
             self._retired.append(views)
 

@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Checkpoints: save the states of several optimizers to files that a job with any number of ranks can load."""
+"""Saves the states of one or more optimizers as a checkpoint, and loads checkpoints."""
 from __future__ import annotations
 
 import os
@@ -27,7 +27,7 @@ def _call(
 
 
 def save(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, stream: int = 0) -> None:
-    """Save the states of the optimizers of all ranks as one checkpoint. Collective.
+    """Save the states of the optimizers of all ranks as one checkpoint. All ranks of the job must call this function.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def save(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, 
 
 
 def load(optimizers: Sequence[HasHandle], directory: Any, *, world: Any = None, stream: int = 0) -> None:
-    """Load a checkpoint into the optimizers of all ranks. Collective.
+    """Load a checkpoint into the optimizers of all ranks. All ranks of the job must call this function.
 
     Parameters
     ----------

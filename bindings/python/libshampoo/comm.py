@@ -14,7 +14,7 @@ from . import _native
 class Communicator:
     """Base class of communicators. A subclass implements ``all_gather``.
 
-    The methods are called with the GIL, on the thread that calls the optimizer. A call of ``all_gather`` or
+    The methods run on the thread that calls the optimizer, and this thread holds the GIL. A call of ``all_gather`` or
     ``all_to_all`` is an *exchange*. If an exchange or ``async_error`` raises an exception, the call of the optimizer
     raises ``libshampoo.CommError``, whose cause is that exception. KeyboardInterrupt and SystemExit are raised
     unchanged.
@@ -78,7 +78,7 @@ class MpiComm(Communicator):
     optimizer creates an ``MpiComm``, and ``Optimizer.close`` closes the ``MpiComm``. If the optimizer is deleted
     without a call of ``close``, the duplicate exists until MPI is finalized.
 
-    If a collective fails, the job is aborted, because there is no other way to reach the other ranks.
+    If an exchange fails, ``abort`` ends the whole job, because MPI has no other way to make the other ranks fail.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class MpiComm(Communicator):
         self.rank, self.world = comm.Get_rank(), comm.Get_size()
 
     def close(self) -> None:
-        """Free the duplicate. First close all optimizers that use it. Calling close again has no effect."""
+        """Free the duplicate. Close all optimizers that use it before this call. A second call has no effect."""
         comm, self._comm = self._comm, None
         if comm is not None and not self._mpi.Is_finalized():
             comm.Free()
@@ -143,7 +143,7 @@ class NativeComm:
     Parameters
     ----------
     ops
-        Address of a ``shampoo_comm_ops`` of this version of the library. The function ``shampoo_mpi_ops()`` in
+        Address of a struct ``shampoo_comm_ops`` of this version of the library. The function ``shampoo_mpi_ops()`` in
         shampoo_mpi.h can fill the struct. The struct is copied. The object to which the field ``user`` points must
         exist until the library calls the function ``release`` of the struct.
     rank, world

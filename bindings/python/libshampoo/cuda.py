@@ -32,7 +32,7 @@ def folders() -> list[Path]:
 
 @functools.cache
 def _major(plugin: Path) -> str | None:
-    """Return the major version of a plugin's cuBLAS, which is that of CUDA, or None if the plugin needs no cuBLAS."""
+    """Return the major version of a plugin's cuBLAS (it equals that of CUDA), or None if the plugin needs no cuBLAS."""
     needed = re.search(rb"libcublas\.so\.(\d+)\0", plugin.read_bytes())
     return needed.group(1).decode() if needed is not None else None
 

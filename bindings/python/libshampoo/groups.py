@@ -53,7 +53,7 @@ class Group(MutableMapping[str, Value]):
         with self._using() as handle:
             try:
                 value = _native.shampoo_optimizer_get(handle, self._number, name)
-            except InvalidError:  # the key is "auto", and its number depends on the block or does not exist
+            except InvalidError:  # "auto": the number depends on the block, or the method does not read the key
                 return "auto"
         return bool(value) if kind == "bool" else int(value) if kind == "i64" else value
 

@@ -39,7 +39,7 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 class ShampooState(NamedTuple):
-    """State of an optimizer: a pytree of arrays that is saved with the parameters.
+    """State of an optimizer: a pytree of arrays. Save it with the parameters.
 
     Attributes
     ----------
@@ -242,7 +242,7 @@ class _Shampoo:
         return Param(jax.ShapeDtypeStruct(shape, dtype), stack_dims, **options, grad_dtype=grad, out_dtype=out)
 
     def _next_learning_rates(self, count: jax.Array, state: ShampooState | None) -> tuple[jax.Array, jax.Array]:
-        """Return ``learning_rate``, which the step uses, and ``configured_learning_rate`` for the next state."""
+        """Return ``learning_rate`` and ``configured_learning_rate`` of the next state. The step uses the former."""
         current = self._learning_rate(count) if callable(self._learning_rate) else self._learning_rate
         configured = rate = _as_learning_rate(current)
         if state is not None:
@@ -481,7 +481,7 @@ def export(tx: GradientTransformation, params: Any, state: ShampooState, *, blen
     >>> params = {"w": jnp.ones((4, 3))}
     >>> updates, state = tx.update(params, tx.init(params), params)
     >>> params = jax.tree.map(jnp.add, params, updates)
-    >>> bool((export(tx, params, state)["w"] == params["w"]).all())  # the average starts as w after step 1
+    >>> bool((export(tx, params, state)["w"] == params["w"]).all())  # after step 1, the average is equal to w
     True
     """
     transformation = getattr(tx.update, "__self__", None)

@@ -57,7 +57,7 @@ KEYS: Mapping[str, Key] = MappingProxyType(_read_keys())
 
 
 def help_text(name: str | None = None) -> str:
-    """Return the description of a key or, without a name, of all keys except those with ``for_replay``."""
+    """Return the description of a key or, without a name, of all keys whose ``for_replay`` is false."""
     if name is not None:
         check_name(name)
     lines = []
@@ -71,13 +71,13 @@ def help_text(name: str | None = None) -> str:
 
 
 def unknown_key(name: object) -> str:
-    """Return the error message for an unknown key. The message suggests the right key if the library finds it."""
+    """Return the error message for an unknown key. The message suggests a similar key if there is one."""
     if not isinstance(name, str):
         return f"there is no key {name!r}; expected a string: libshampoo.KEYS has all keys"
     try:
         _native.shampoo_config_set_str(_native.shampoo_config_create(), name, "")
     except ValueError as error:
-        return str(error).replace("shampoo_config_describe_key lists", "libshampoo.KEYS has")
+        return str(error).replace("docs/keys.md lists", "libshampoo.KEYS has")
     raise AssertionError(f"{name} is a key")
 
 
@@ -158,7 +158,7 @@ def _integer(value: Any) -> str:
 
 
 def set_key(config: _native.shampoo_config, name: str, value: Any) -> None:
-    """Set a key to a number, bool, str or dtype, or to a sequence of numbers or of sequences of numbers.
+    """Set a key to a number, bool, str or dtype, to a sequence of numbers, or to a sequence of such sequences.
 
     None is accepted if the default is "auto".
     """

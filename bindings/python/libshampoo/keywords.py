@@ -10,8 +10,8 @@ from typing import Any, TypedDict
 class Keywords(TypedDict, total=False):
     """All keys of ``libshampoo.KEYS`` except ``lr``, ``output`` and ``threads``.
 
-    Editors and type checkers use this list to complete and check keyword arguments. A test compares the list
-    with ``libshampoo.KEYS``.
+    Editors and type checkers use this class to complete and check keyword arguments. A test compares the fields of the
+    class with ``libshampoo.KEYS``.
     """
 
     preset: str | None

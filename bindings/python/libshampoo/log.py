@@ -3,7 +3,7 @@
 """Forwards the library's log messages to the logger "libshampoo" of Python's logging.
 
 The library passes messages of all levels to this module, and the logger drops messages below its own level. Passing
-all levels does not slow down steps: steps log only warnings and errors, unless the key track_root_residuals is true.
+all levels does not slow down steps: steps log only warnings and errors, unless track_root_residuals=true.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _logger = logging.getLogger("libshampoo")
 
 
 def _deliver(level: int, message: str) -> None:
-    _logger.log(_LEVELS[level], message)  # without further arguments, a "%" in the message is not formatted
+    _logger.log(_LEVELS[level], message)  # without further arguments, log() does not interpret "%"
 
 
 def _silence() -> None:

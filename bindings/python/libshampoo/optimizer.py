@@ -67,11 +67,11 @@ class Optimizer:
     ----------
     params
         A mapping from names to arrays, a sequence of arrays or of pairs (name, array), or a list of groups. A group is
-        a dictionary with ``"params"`` and with keys for this group. A mapping can contain mappings, lists and tuples:
-        the array ``params["layers"][0]["w"]`` has the name "layers/0/w". Arrays are NumPy arrays or support DLPack.
-        They are dense and row-major, of float32, float64, float16 or bfloat16. To add information that
-        an array does not have, such as a role, pass a ``Param`` instead of the array. Checkpoints identify parameters
-        by their names. Read-only arrays, such as those of JAX, need output="updates".
+        a dictionary with the item ``"params"`` and an item for each hyper-parameter that the group sets. A mapping can
+        contain mappings, lists and tuples: the array ``params["layers"][0]["w"]`` has the name "layers/0/w". Arrays are
+        NumPy arrays or support DLPack. They are dense and row-major, of float32, float64, float16 or bfloat16. To add
+        information that an array does not have, such as a role, pass a ``Param`` instead of the array. Checkpoints
+        identify parameters by their names. Read-only arrays, such as those of JAX, need output="updates".
     device
         "cpu", "cuda" or a numbered device such as "cuda:1". None: the device of the first parameter.
     comm, shard_comm
@@ -270,7 +270,7 @@ class Optimizer:
         >>> opt.step({"w": np.ones((4, 3), np.float32)})
         >>> average = {"w": np.empty_like(params["w"])}
         >>> opt.export(average)
-        >>> bool((average["w"] == params["w"]).all())  # the average starts as w after step 1
+        >>> bool((average["w"] == params["w"]).all())  # after step 1, the average is equal to w
         True
         """
         with self._using() as handle:
@@ -293,8 +293,8 @@ class Optimizer:
             changes of that array have no effect. None: no parameter has a gradient.
         out
             Arrays to which steps write the new parameters or, with output="updates", the updates. With
-            output="updates", every parameter that has a gradient needs an array in ``out``. Otherwise ``out`` can be
-            None: steps then write the new parameters to the arrays of ``params``.
+            output="updates", every parameter that has a gradient needs an array in ``out``. With
+            output="parameters", ``out`` can be None: steps then write the new parameters to the arrays of ``params``.
         copy
             Arrays to which steps write the new parameters a second time, for example a bfloat16 model in addition to
             float32 weights.
@@ -434,7 +434,7 @@ class Optimizer:
             state.write(handle, entries, stream)
 
     def save(self, directory: Any, *, world: Any = _KEEP, stream: int = 0) -> None:
-        """Save the state of all ranks as a checkpoint that any number of ranks can load. Collective.
+        """Save the state of all ranks as a checkpoint. Collective.
 
         Parameters
         ----------
@@ -519,7 +519,7 @@ class Optimizer:
     def __reduce__(self) -> Any:
         raise TypeError("an optimizer cannot be pickled; call save(), or pickle the result of state_dict()")
 
-    # The default arguments refer to the functions: at interpreter exit, names of this module may already be None.
+    # Default arguments keep the two functions: at interpreter exit, names of this module may already be None.
     def __del__(
         self, _getpid: Callable[[], int] = os.getpid, _is_finalizing: Callable[[], bool] = sys.is_finalizing
     ) -> None:

@@ -39,7 +39,7 @@ class Param:
         of the parameter.
     role
         "hidden" (default), "vector", "embedding" or "head". Only parameters with the role "hidden" have factor
-        matrices, unless the key "route" is off. A bias or a scale that is stored as a vector needs no role.
+        matrices, unless route=off is set. A bias or a scale that is stored as a vector needs no role.
     row_splits
         Sizes of the parts if the array fuses several tensors, such as q, k and v. A single size is repeated.
     fan
@@ -63,7 +63,7 @@ class Param:
 
 @dataclass
 class Described:
-    """A parameter, and the struct that adds it to a plan.
+    """A parameter, and the struct that describes it to the library.
 
     Attributes
     ----------
@@ -77,7 +77,10 @@ class Described:
 
 
 def describe(name: str, param: Param, group: int, view: _native.View | None = None) -> Described:
-    """Fill the struct that describes a parameter. If ``view`` is None, the array needs only a shape and a dtype."""
+    """Fill the struct that describes a parameter.
+
+    If ``view`` is None, ``param.array`` can also be a shape, or an object with a shape and a dtype.
+    """
     what = f"parameter {name!r}"
     local, dtype = (view.shape, view.dtype) if view is not None else _shape_and_dtype(param.array, what)
     whole = tuple(param.shape) if param.shape is not None else local
@@ -171,7 +174,7 @@ def is_array(item: Any) -> bool:
 
 
 def is_collection(item: Any) -> bool:
-    """Return whether ``iter()`` accepts an object that is no mapping, no array and no string."""
+    """Return whether an object is iterable and is neither a mapping nor an array nor a string."""
     if is_array(item) or isinstance(item, (Mapping, str, bytes)):
         return False
     try:
@@ -186,7 +189,7 @@ def _is_named(item: Any) -> bool:
 
 
 def _is_sequence_of_arrays(item: Any) -> bool:
-    # A sequence of numbers is the shape of one parameter, which libshampoo.plan accepts.
+    # A sequence of numbers is a shape: libshampoo.plan accepts the shape of a parameter instead of its array.
     return isinstance(item, (list, tuple)) and not all(isinstance(element, Number) for element in item)
 
 
@@ -234,7 +237,7 @@ def split_groups(params: Any, **dtypes: Any) -> tuple[list[tuple[str, Param, int
     Parameters
     ----------
     params
-        Argument of ``Optimizer``.
+        The argument ``params`` of ``Optimizer``.
     **dtypes
         Defaults of the fields grad_dtype, out_dtype and copy_dtype of each ``Param``.
 

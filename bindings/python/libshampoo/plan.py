@@ -48,7 +48,7 @@ class Block:
 
 
 class Plan:
-    """A division of parameters into blocks, with owners and memory. Call ``libshampoo.plan`` to create a plan.
+    """Parameters divided into blocks, with owners and sizes in bytes. Call ``libshampoo.plan`` to create a plan.
 
     Attributes
     ----------
@@ -75,7 +75,7 @@ class Plan:
         self.handle = _native.shampoo_plan_create(first, desc)
 
     def finish(self) -> Plan:
-        """Add the other groups and all parameters, compute the blocks, and return the plan."""
+        """Add all groups except the first, add all parameters, compute the blocks, and return the plan."""
         for config in self.configs[1:]:
             _native.shampoo_plan_add_group(self.handle, config)
         for param in self.described:

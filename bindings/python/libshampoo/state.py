@@ -1,6 +1,6 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Reads and writes the state of an optimizer as a dictionary from the names of entries to NumPy arrays."""
+"""Reads and writes the state of an optimizer as a dictionary of NumPy arrays by name. Each array is an *entry*."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
@@ -52,7 +52,8 @@ def check_entry(entry: Entry, value: Any) -> Any:
     array = numpy.ascontiguousarray(value).reshape(numpy.shape(value))
     if array.shape != entry.shape:
         raise ValueError(f"state {entry.key!r}: shape {array.shape}; expected {entry.shape}")
-    bits = entry.dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16  # bfloat16 without ml_dtypes is uint16
+    # Without the package ml_dtypes, an array in bfloat16 has the dtype uint16.
+    bits = entry.dtype == _native.SHAMPOO_BF16 and array.dtype == numpy.uint16
     if array.dtype != numpy_dtype(entry.dtype) and str(array.dtype) != NUMPY_NAMES[entry.dtype] and not bits:
         raise ValueError(f"state {entry.key!r}: dtype {array.dtype}; expected {NUMPY_NAMES[entry.dtype]}")
     return array

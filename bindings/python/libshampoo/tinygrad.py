@@ -158,7 +158,7 @@ class Shampoo(TinygradOptimizer):
         return [array for array, _ in found], [buffer for _, buffer in found]
 
     def _bind_rate(self) -> None:
-        """Bind the tensor ``self.lr``. The user may have replaced this tensor by another tensor, or by a number."""
+        """Bind the tensor ``self.lr`` to the key lr. If the user has assigned a number to ``self.lr``, set the key."""
         if not isinstance(self.lr, Tensor):
             self.optimizer.bind_scalar("lr", None)
             self.optimizer.lr = float(self.lr)
@@ -176,7 +176,7 @@ class Shampoo(TinygradOptimizer):
         Raises
         ------
         RuntimeError
-            If a parameter has no gradient, tinygrad is not in training mode, or a TinyJit is being captured.
+            If a parameter has no gradient, tinygrad is not in training mode, or a TinyJit captures the call.
         ValueError
             If a parameter or gradient is on another device than CPU, or a parameter is a view of another tensor. The
             message names the parameter.

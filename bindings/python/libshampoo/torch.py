@@ -41,12 +41,12 @@ _CHANGEABLE = [name for name, key in KEYS.items() if key.changeable and key.per_
 
 
 class ProcessGroupComm(Communicator):
-    """A communicator that exchanges CPU memory through a process group of torch.distributed (backend gloo or mpi).
+    """A communicator for host memory that uses a process group of torch.distributed with the backend gloo or mpi.
 
     Parameters
     ----------
     group
-        A process group. None: all ranks.
+        A process group. None: the default group, which contains all ranks.
     """
 
     def __init__(self, group: Any = None) -> None:
@@ -208,14 +208,14 @@ class Shampoo(torch.optim.Optimizer):
         self._threads = threads
         #: For each group, the keys with which the library's optimizer was created.
         self._initial_keys: list[dict[str, Any]] = []
-        #: For each group, the keys that the library's optimizer uses now.
+        #: For each group, the values of keys that the library's optimizer uses now.
         self._sent_keys: list[dict[str, Any]] = []
         self._names: list[str] = []
         self._options: list[Mapping[str, Any]] = []
         self._grad_dtypes: list[Any] = []
         self._alone = comm is None and shard_comm is None
         self._copies: dict[Any, dict[str, Any]] | None = None
-        self._trained: list[Any] | None = None  # the parameters, while averages replace them
+        self._trained: list[Any] | None = None  # copies of the parameters, from eval() to train()
         super().__init__(params, {**self._keys, "maximize": maximize})
         self._create(comm, shard_comm)
         self._show_keys()
@@ -232,7 +232,7 @@ class Shampoo(torch.optim.Optimizer):
         comm, shard_comm
             Same as for the constructor.
         entries
-            State entries by key. Entries that are missing keep their initial values.
+            State of the new optimizer: arrays by name. Arrays that are missing keep their initial values.
         """
         params = [param for group in self.param_groups for param in group["params"]]
         names, grad_dtypes, options = list(self._names), list(self._grad_dtypes), list(self._options)
@@ -285,7 +285,7 @@ class Shampoo(torch.optim.Optimizer):
             self._sent_keys.append({name: known[name] for name in shown})
 
     def _show_keys(self, first: int = 0) -> None:
-        """Copy the library's values of keys to the groups from number ``first`` on. Do not replace tensors."""
+        """Copy the library's values of keys to all groups, starting with group ``first``. Do not replace tensors."""
         for group, sent in zip(self.param_groups[first:], self._sent_keys[first:], strict=True):
             group.update({name: value for name, value in sent.items() if not isinstance(group.get(name), torch.Tensor)})
 
@@ -442,11 +442,12 @@ class Shampoo(torch.optim.Optimizer):
 
     @torch.no_grad()
     def eval(self) -> None:
-        """Replace the parameters by their averages, for evaluation (keys ``averaging`` and ``weight_ema``).
+        """Replace the parameters by their averages, for evaluation.
 
-        The parameters of groups without an average stay as they are. Between this call and ``train``, a step raises
-        StateError. With several ranks, all ranks must call ``eval``. A second call does nothing. The optimizer keeps a
-        copy of the parameters until ``train`` restores them.
+        The keys ``averaging`` and ``weight_ema`` select the average. Parameters of groups without an average do not
+        change. Between this call and ``train``, a step raises StateError. With several ranks, all ranks must call
+        ``eval``. A second call does nothing. The optimizer keeps a copy of the parameters until ``train`` restores
+        them.
         """
         if self._trained is not None or not self._has_averages():
             return
@@ -488,7 +489,7 @@ class Shampoo(torch.optim.Optimizer):
             local(param).copy_(value)
 
     def _bind_params(self) -> None:
-        """Bind the parameters again if their addresses or strides differ, for example after the model was moved."""
+        """Bind the parameters again if their addresses or strides have changed, such as after the model was moved."""
         layouts = _layouts(self._params)
         if layouts == self._layouts:
             return
@@ -517,7 +518,7 @@ class Shampoo(torch.optim.Optimizer):
             self._copies = None
 
     def load_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Load what ``state_dict`` returned, including the hyper-parameters, as PyTorch's optimizers do.
+        """Load a result of ``state_dict``, including the hyper-parameters, as PyTorch's optimizers do.
 
         Floating-point values are converted to the dtypes of the optimizer's state.
 
@@ -599,7 +600,7 @@ class Shampoo(torch.optim.Optimizer):
         return {**state_dict, "state": {}}
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return what copy.deepcopy, pickle and torch.save store: parameters, groups and state, but no hooks."""
+        """Return the data for copy.deepcopy, pickle and torch.save: parameters, groups and state, but no hooks."""
         self._refuse_averages("a copy of the optimizer")
         if not self._alone:
             raise TypeError(

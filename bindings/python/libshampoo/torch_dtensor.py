@@ -71,7 +71,10 @@ class Shards:
         return int(self.mesh.get_coordinate()[dim]), int(self.mesh.size(dim))
 
     def offset(self, tensor: Any, what: str) -> tuple[int, ...]:
-        """Return the index of the local part's first element. Raise ValueError if the part has an unexpected shape."""
+        """Return the index, in the DTensor, of the first element that this rank holds.
+
+        Raise ValueError if the local part has an unexpected shape.
+        """
         rank, world = self.rank_and_world("shard_comm")
         first, count = _rows(tensor.shape[0], rank, world)
         expected, found = (count, *tensor.shape[1:]), tuple(local(tensor).shape)
@@ -124,7 +127,7 @@ def find(params: Sequence[Any], names: Sequence[str]) -> Shards | None:
 
 
 def check_grad(grad: Any, param: Any, what: str) -> Any:
-    """Return the local part of a gradient. Raise ValueError if it is not divided like its parameter."""
+    """Return the local part of a gradient. Raise ValueError if the gradient is not divided like its parameter."""
     if is_dtensor(grad) != is_dtensor(param):
         kinds = ["a DTensor" if is_dtensor(tensor) else "not a DTensor" for tensor in (grad, param)]
         raise ValueError(f"{what}: {kinds[0]}, and the parameter is {kinds[1]}; assign a gradient of the same kind")
@@ -156,8 +159,8 @@ def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any
     Raises
     ------
     ValueError
-        If `passed` has another rank or size than the mesh dimension, or if it is None and the parameters or the mesh
-        are not on the CPU.
+        If the rank and the size of `passed` are not those of this process in the mesh dimension, or if `passed` is
+        None and the parameters or the mesh are not on the CPU.
     """
     if argument not in shards.dims:
         return passed
@@ -181,6 +184,6 @@ def communicator(shards: Shards, argument: str, passed: Any, device: Any) -> Any
         raise ValueError(
             f"{argument}: the communicator has rank {found[0]} of {found[1]}, but this process is rank {rank} of "
             f"{world} in dimension {shards.dims[argument]} of the parameters' mesh {shards.mesh}; pass a communicator "
-            f"of the ranks of this dimension or, if the parameters are on the CPU, leave out {argument}"
+            f"of the ranks of this dimension or, if the parameters and the mesh are on the CPU, leave out {argument}"
         )
     return passed

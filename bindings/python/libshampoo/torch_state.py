@@ -39,7 +39,7 @@ def to_array(value: Any) -> Any:
 
 
 def cast(value: Any, entry: Entry) -> Any:
-    """Convert a value with to_array(). First cast a floating-point tensor to the dtype of a floating-point entry."""
+    """Cast a floating-point tensor to the dtype of a floating-point entry. Then convert the value with to_array()."""
     wanted = FLOATS.get(entry.dtype)
     if isinstance(value, torch.Tensor) and value.is_floating_point() and wanted not in (None, value.dtype):
         result = value.to(wanted)
@@ -55,7 +55,7 @@ def cast(value: Any, entry: Entry) -> Any:
 class Entries:
     """The entries (arrays, see state.py) of an optimizer's state, grouped by parameter.
 
-    An entry that belongs to a group, such as the step count, is an entry of each parameter of the group.
+    An entry that belongs to a group, such as the step count, is listed for each parameter of the group.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ class Entries:
         return {name: self.read(number, name) for name in self.by_param[number]}
 
     def read_unowned(self) -> dict[str, Any]:
-        """Return copies of the entries of groups without parameters, as arrays by key."""
+        """Return copies of the entries of groups without parameters, as arrays by name."""
         with self._optimizer._using() as handle:
             return {entry.key: read_entry(handle, entry, self._stream()) for entry in self._unowned}
 
@@ -153,9 +153,9 @@ class ParamState(MutableMapping[str, Any]):
     Parameters
     ----------
     values
-        A ``_Live`` object, which accesses the state of an optimizer. Otherwise a mapping or pairs of name and tensor,
-        which are copied to a dict; the new object then belongs to no optimizer. Some tools create such an object to
-        move tensors to another device.
+        A ``_Live`` object, which accesses the state of an optimizer, or a mapping, or pairs (name, tensor). A mapping
+        or pairs are copied to a dict, and the new object then belongs to no optimizer. Some tools create such a
+        copy to move tensors to another device.
     """
 
     def __init__(self, values: Mapping[str, Any] | Iterable[tuple[str, Any]] = ()) -> None:

@@ -69,7 +69,7 @@ _library = _load()
 
 
 class Program:
-    """A plan, and a string from which the handlers create an optimizer at first use.
+    """A plan, and a string from which the handlers create an optimizer when they first need it.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Program:
         grads: Sequence[jax.Array | None],
         update_dtypes: Sequence[Any],
     ) -> tuple[jax.Array, list[jax.Array]]:
-        """Return the next arena and the updates. If the caller donates the arena, the next one reuses its memory."""
+        """Return the next arena and the updates. A donated ``arena`` gives its memory to the next arena."""
         results = [jax.ShapeDtypeStruct(arena.shape, arena.dtype)]
         results += [jax.ShapeDtypeStruct(param.shape, dtype) for param, dtype in zip(params, update_dtypes)]
         present = [grad for grad in grads if grad is not None]

@@ -25,8 +25,9 @@ class GilGuard {
   PyGILState_STATE state_;
 };
 
-// Removes the exception that ShampooPyKeepCause() has stored on this thread, so that it does not become the cause of
-// errors of library calls in a callback. The destructor stores the exception again, unless a newer one is stored.
+// Removes the exception that ShampooPyKeepCause() has stored on this thread. Otherwise, this exception would become
+// the cause of errors of library calls that a callback makes. The destructor stores the exception again, unless a newer
+// exception has been stored.
 class CauseGuard {
  public:
   CauseGuard() : saved_(ShampooPyTakeCause()) {}
@@ -70,7 +71,7 @@ PyType_Slot memory_slots[] = {
 
 PyType_Spec memory_spec = {"libshampoo._native.Memory", sizeof(Memory), 0, Py_TPFLAGS_DEFAULT, memory_slots};
 
-// Memory that is passed to a method of a communicator. For memory of a device, the Python object is the address. For
+// Memory that is passed to a method of a communicator. For device memory, the Python object is an int, the address. For
 // host memory, the Python object is a memoryview, which is valid only during the call.
 class MemoryArgument {
  public:

@@ -28,7 +28,7 @@ PyObject* ShampooPyTakeCause(void);
  * the newer cause and releases the reference to `taken`. */
 void ShampooPyRestoreCause(PyObject* taken);
 
-/** Sets the attribute step of the current exception. */
+/** Sets the attribute `step` of the current exception. */
 void ShampooPySetStep(int64_t step);
 
 /** Converts an integer to an address, and None to NULL. */
@@ -44,10 +44,10 @@ int ShampooPyCommOps(PyObject* communicator, shampoo_comm_ops* ops);
 /** Sets the callable that receives log messages, or removes it if the argument is None. */
 int ShampooPyLog(PyObject* callable, shampoo_log_callback* callback);
 
-/** Converts a sequence of tuples (param, grad, out, copy), whose elements are views or None, to an array of buffers.
- * The caller frees the array. */
+/** Converts a sequence of tuples (param, grad, out, copy) to an array of buffers. Each item of a tuple is None or a
+ * view (view.h). The caller frees the array. */
 int ShampooPyBuffers(PyObject* object, int32_t* count, const shampoo_buffers** buffers);
-/** Converts a sequence whose elements are views or None to an array of addresses. The caller frees the array. */
+/** Converts a sequence to an array of addresses. Each item is None or a view. The caller frees the array. */
 int ShampooPyAddresses(PyObject* object, int32_t* count, void*** addresses);
 /** Adds the type View to the module. */
 int ShampooPyAddView(PyObject* module);

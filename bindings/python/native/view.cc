@@ -47,7 +47,8 @@ PyObject* New(PyTypeObject* type, PyObject* arguments, PyObject* options) {
 void Dealloc(PyObject* self) {
   PyTypeObject* const type = Py_TYPE(self);
   PyObject_GC_UnTrack(self);
-  // Saves the current exception, because a deleter is code of another package and may change it.
+  // Saves the current exception, because Release() may call code of another package (the deleter of a DLPack tensor),
+  // which may change the exception.
   PyObject *kind = nullptr, *value = nullptr, *trace = nullptr;
   PyErr_Fetch(&kind, &value, &trace);
   Release(reinterpret_cast<View*>(self));

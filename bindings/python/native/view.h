@@ -18,7 +18,7 @@ struct View {
   bool readonly;
   bool dense;  // whether the array is row-major without gaps
   // Owners of the memory: `array` and `capsule` for NumPy, `managed` or `versioned` for DLPack, and `copied` (from
-  // malloc) for a copy. The pointers that are not used are NULL.
+  // malloc) for a copy of an array. The pointers that are not used are NULL.
   PyObject* array;
   PyObject* capsule;
   dlpack::Managed* managed;

@@ -38,7 +38,7 @@ Plan Read(std::string_view text, const DeviceDesc& device) {
   shampoo_config* config_handle = nullptr;
   Check(shampoo_config_create(&config_handle));
   const Config config(config_handle);
-  // With status_lag 0, each call of the step handler reports the errors of its own step, not those of an earlier one.
+  // With status_lag=0, each call of the step handler reports the errors of its own step, not those of an earlier step.
   Check(shampoo_config_set_i64(config.get(), "status_lag", 0));
   shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   desc.device_type = device.device_type;

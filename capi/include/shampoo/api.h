@@ -11,7 +11,7 @@
  * @file
  * api.h - the functions of shampoo.h as a table of pointers, for programs that load libshampoo with dlopen().
  *
- * One dlsym() finds the function that returns the table:
+ * A call of dlsym() finds the function that returns the table:
  *
  * @code{.c}
  * void* library = dlopen("libshampoo.so.0", RTLD_NOW | RTLD_LOCAL);

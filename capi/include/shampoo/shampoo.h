@@ -17,7 +17,7 @@
  * and calls a function for each step.
  *
  * Sources: Distributed Shampoo, arXiv 2309.06497 (blocking, merging of dimensions, grafting, the operations of a step),
- * and Shampoo, arXiv 1802.09568 (factor matrices, and the exponent -1 / (2 n) for a tensor with n dims).
+ * and Shampoo, arXiv 1802.09568 (factor matrices and their inverse roots).
  *
  * A complete program, which minimizes half the squared norm of a 4x3 matrix:
  *
@@ -47,14 +47,14 @@
  * The simple API is shampoo_create(). The full API has four stages:
  *
  * 1. A *config* holds hyper-parameters by name (learning rate, decays, grafting, ...). Every key has a default.
- * 2. A *plan* divides parameters of known shapes into blocks, assigns each block to a process (its *owner*), and
- *    computes sizes in bytes. A plan uses neither a device nor buffers, so you can make plans just to compare settings.
+ * 2. A *plan* divides parameters of known shapes into blocks, assigns each block to a process or thread (its *owner*),
+ *    and computes sizes in bytes. A plan uses neither a GPU nor buffers: you can make plans to compare settings.
  * 3. An *optimizer* is created from a finished plan, with all state, workspace and threads. The buffers of parameters
  *    and gradients are then bound to the optimizer.
  * 4. A *step* reads the bound buffers and the state, and writes the new parameters (or the updates) and the new state.
  *
- * The library runs on the CPU and on NVIDIA GPUs (CUDA). Several processes (*ranks*) can share the work through
- * communicators of the caller. docs/ has guides, such as getting_started.md, many_ranks.md and cuda.md.
+ * The library runs on the CPU and on NVIDIA GPUs (CUDA). Several processes or threads (*ranks*) can share the work
+ * through communicators of the caller. docs/ has guides, such as getting_started.md, many_ranks.md and cuda.md.
  *
  * ====================================================================================================================
  * Conventions for all functions, unless the comment of a function says otherwise
@@ -80,40 +80,43 @@
  * - A config may be destroyed after the plan was made, and a plan after the optimizer was created.
  *
  * Structs. Every struct except shampoo_tensor begins with struct_size. Initialize each struct with the _INIT macro of
- * its type, which sets struct_size and gives all other fields their defaults. Old callers can therefore run with new
- * libraries, and new callers with old ones:
- * - The library reads or writes only the fields that exist both in the caller's version of the struct and in its own.
+ * its type, which sets struct_size and gives all other fields their defaults. Therefore, callers and libraries of
+ * different versions work together, within the limits of docs/abi.md:
+ * - Only fields that exist in both the caller's and the library's version of the struct are read or written.
  * - Fields that are missing from the caller's struct count as 0. New fields are only added at the end, and the value 0
  *   of a new field selects the behavior of versions without it.
  * - A call fails with SHAMPOO_E_INVALID if the caller's size is below that of version 0.1, usually because the _INIT
  *   macro is missing. It fails with SHAMPOO_E_UNSUPPORTED if the caller sets a field that the library does not know.
  *
- * Errors. Functions that can fail return shampoo_status; SHAMPOO_OK is 0. A function that fails changes nothing, unless
- * its comment says otherwise, and stores a message for shampoo_last_error(): which argument or key was wrong, its
- * value, what was expected, and what to do next. Any function can return SHAMPOO_E_NOMEM and SHAMPOO_E_INTERNAL. A
- * function that has arguments can also return SHAMPOO_E_INVALID. A function that takes an optimizer on CUDA can also
- * return SHAMPOO_E_DEVICE. Comments list these codes only to name specific causes. No exception leaves the library.
+ * Errors. Functions that can fail return shampoo_status; SHAMPOO_OK is 0. Unless its comment says otherwise, a function
+ * that fails changes nothing. It stores a message for shampoo_last_error(): which argument or key was wrong, its value,
+ * what was expected, and what to do next. Each of these functions can return SHAMPOO_E_NOMEM and SHAMPOO_E_INTERNAL.
+ * Functions with arguments can also return SHAMPOO_E_INVALID, functions for optimizers on CUDA can return
+ * SHAMPOO_E_DEVICE, and collective functions can return SHAMPOO_E_COMM. Comments list these codes only to name specific
+ * causes. The library throws no exceptions.
  *
- * Threads. A function that takes no object may be called from any thread at any time. For objects:
+ * Threads. Functions that take no config, plan, communicator or optimizer may be called by any thread at any time. For
+ * the other functions:
  * - Any number of threads may read a config (functions that take it as const) while no thread changes it.
  * - Only one thread at a time may use a plan until shampoo_plan_finish(). Any number of threads may read it afterwards.
  * - Any thread may use an optimizer, but only one at a time. Different threads may use different optimizers at the same
  *   time, unless the optimizers share a communicator.
  *
- * Waiting. A comment says "Blocks" if a function waits for other threads, ranks, devices or disks, and "Collective" if
- * it waits for the same call on other ranks. On the CPU, the work of a function is done when it returns. On CUDA, a
- * step is enqueued on a stream; see docs/cuda.md.
+ * Waiting. Comments say whether a function *blocks* (waits for other threads, ranks, devices or disks) and whether it
+ * is *collective* (waits for the same call on other ranks). On the CPU, the work of a function is done when it returns.
+ * On CUDA, a step is enqueued on a stream; see docs/cuda.md.
  *
  * Streams. On the CPU, arguments named stream must be NULL. On CUDA they are a cudaStream_t of the optimizer's device,
  * or NULL for the legacy default stream. A call reads and writes in the order of its stream: after earlier work on the
- * stream and before later work. The caller must synchronize other streams with it. No call changes the current device.
+ * stream and before later work. The caller must synchronize this stream with its other streams. The *last stream* of an
+ * optimizer is the one that was last passed to a call with the optimizer. No call changes the current device.
  *
- * Process. Loading the library starts no thread and uses no device. The CUDA backend is a separate library,
- * libshampoo_cuda.so, which is loaded when it is first needed (shampoo_backend_load()). The library changes no
- * environment variable, locale, signal handler or floating-point mode; floating-point traps are masked during a call.
- * It reads no environment variable, except that its copy of OpenBLAS reads some, such as OPENBLAS_CORETYPE, to choose
- * kernels. Create optimizers after fork(): threads do not survive it. A child process may destroy an optimizer that its
- * parent created on the CPU, and must make no other call with an optimizer of its parent. dlclose() has no effect.
+ * Process. Loading the library starts no thread and uses no GPU. The CUDA backend is a separate library,
+ * libshampoo_cuda.so, which is loaded when it is first needed; see shampoo_backend_load(). The library changes no
+ * environment variable, locale, signal handler or floating-point mode, except that a call masks floating-point traps
+ * until it returns. It reads no environment variable, except those of its copy of OpenBLAS, such as OPENBLAS_CORETYPE.
+ * Create optimizers after fork(): threads do not survive it. A child process may destroy an optimizer that its parent
+ * created on the CPU, and must make no other call with an optimizer of its parent. dlclose() has no effect.
  *
  * Determinism. On one kind of CPU, the same inputs give bit-identical results in every run, with any number of threads.
  * The same holds on CUDA for one kind of GPU and the same versions of the CUDA libraries.
@@ -146,7 +149,7 @@ typedef int32_t shampoo_status;
 enum {
   /** Success. */
   SHAMPOO_OK = 0,
-  /** An argument or a value of a config is wrong. Fix the call: repeating it fails again. */
+  /** An argument, or a value in a config, is wrong. Fix the call: repeating it fails again. */
   SHAMPOO_E_INVALID = 1,
   /** The call is valid, but not at this time, such as a step before the buffers are bound. Fix the order of calls. */
   SHAMPOO_E_STATE = 2,
@@ -197,7 +200,7 @@ enum {
 typedef struct shampoo_config shampoo_config;
 /** Parameters divided into blocks, with owners and sizes in bytes. */
 typedef struct shampoo_plan shampoo_plan;
-/** A group of ranks, and the functions with which they exchange data. */
+/** Several ranks, and the functions with which they exchange data. */
 typedef struct shampoo_comm shampoo_comm;
 /** The state of an optimizer and everything that its steps need. */
 typedef struct shampoo_optimizer shampoo_optimizer;
@@ -205,9 +208,9 @@ typedef struct shampoo_optimizer shampoo_optimizer;
 /* ====================================================================================================================
  * Simple API: tensors and a string of options in, an optimizer out
  *
- * For one process that updates its parameters in place. The full API adds parameter groups, other dtypes for gradients
- * and outputs, several ranks, and memory and threads of the caller. Functions that take an optimizer, such as
- * shampoo_optimizer_set() for a learning-rate schedule, also accept one from shampoo_create().
+ * For one process that updates its parameters in place. The full API adds parameter groups, other dtypes for gradients,
+ * other arrays for the new parameters, several ranks, and memory and threads of the caller. Functions that take an
+ * optimizer, such as shampoo_optimizer_set() for a learning-rate schedule, also accept one from shampoo_create().
  * ================================================================================================================= */
 
 /**
@@ -229,7 +232,7 @@ typedef struct shampoo_tensor {
   int64_t shape[8];
   /** Device of data and grad: SHAMPOO_CPU (also 0, the default) or SHAMPOO_CUDA. The same for all tensors. */
   int32_t device_type;
-  /** Number of the device. Default: 0. The same for all tensors. */
+  /** Index of the device. Default: 0. The same for all tensors. */
   int32_t device_id;
   /** Role in the model: SHAMPOO_HIDDEN (0, the default), VECTOR, EMBEDDING or HEAD. */
   int32_t role;
@@ -247,8 +250,8 @@ typedef struct shampoo_tensor {
  * @param out receives the optimizer. Release it with shampoo_optimizer_destroy().
  * @param options keys and values as for shampoo_config_parse(), such as "lr=0.01 weight_decay=0.1". NULL or "": the
  *     defaults. The key "output" must have its default, because parameters are updated in place.
- * @param tensors array of `count` elements, tensor_size bytes apart. data and grad are bound: they must live until
- *     other buffers are bound in their place or the optimizer is destroyed. May be NULL if count is 0.
+ * @param tensors array of `count` elements, tensor_size bytes apart. The call binds data and grad. May be NULL for
+ *     count 0.
  * @param count number of tensors, >= 0.
  * @param tensor_size sizeof(shampoo_tensor) of the caller.
  * @retval SHAMPOO_E_INVALID options has a wrong key or value, or a tensor has a wrong field.
@@ -290,7 +293,7 @@ int32_t shampoo_version(void);
 /**
  * Describes this build, for logs and bug reports.
  *
- * @return a JSON object with the members "version", "compiler", "blas" (the library and its kernel for this CPU),
+ * @return a JSON object with the members "version", "compiler", "blas" (the BLAS library and its kernel for this CPU),
  *     "backends" and "root_methods". Ignore members that you do not know. Valid as long as the library is loaded.
  */
 const char* shampoo_build_info(void);
@@ -323,25 +326,25 @@ const char* shampoo_last_error(void);
 typedef void (*shampoo_log_callback)(void* user, int32_t level, const char* message);
 
 /**
- * Sets the log callback of the process. At first there is none, and messages are dropped: the library never prints.
- * Another thread may still deliver a message to the previous callback shortly after this function has returned.
+ * Sets the log callback of the process. At first there is none, and messages are dropped: the library never prints. A
+ * thread that is just delivering a message may still call the previous callback after this function has returned.
  *
  * @param callback called for each message. NULL: messages are dropped.
  * @param user passed to the callback. May be NULL.
- * @param max_level messages above this level are dropped: 0 (errors only) to 3 (everything).
+ * @param max_level 0 (errors only) to 3 (everything). Messages above this level are dropped.
  * @retval SHAMPOO_E_INVALID max_level is out of range.
  */
 shampoo_status shampoo_set_log(shampoo_log_callback callback, void* user, int32_t max_level);
 
 /**
  * Loads the CUDA backend, once per process. Creating an optimizer on CUDA or describing the backend loads it
- * automatically, from the folder of this library or from where the system finds it. Call this function only if the
- * backend is somewhere else. It does not initialize the driver and needs no GPU. Blocks while libraries are loaded.
+ * automatically, from the folder of this library or from where the system finds it. Call this function only if the file
+ * is somewhere else. Loading does not initialize the driver and needs no GPU. It blocks.
  *
  * @param name_or_path "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
  *     library or, if neither exists, libshampoo_cuda.so.0 as dlopen() finds it. Other values are paths.
  * @retval SHAMPOO_OK the backend is loaded, by this call or an earlier one.
- * @retval SHAMPOO_E_STATE another file was loaded before.
+ * @retval SHAMPOO_E_STATE name_or_path is a path, and the backend has been loaded from another file before.
  * @retval SHAMPOO_E_UNSUPPORTED the file was not found, its version differs from that of this library, or a library
  *     that it needs (cuBLAS, cuSOLVER) was not found. The error names the cause.
  */
@@ -373,8 +376,8 @@ typedef struct shampoo_backend_info {
   { sizeof(shampoo_backend_info), NULL, NULL, 0, 0 }
 
 /**
- * Describes a backend. For CUDA, it loads the backend and initializes the driver. A child process that is forked
- * afterwards cannot use CUDA. Blocks until the driver is initialized.
+ * Describes a backend. For CUDA, it loads the backend and initializes the driver, and blocks until this is done. A
+ * child process that is forked afterwards cannot use CUDA.
  *
  * @param index 0 for the CPU, 1 for CUDA.
  * @param info filled; struct_size must be set.
@@ -386,13 +389,12 @@ shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* inf
  * Config: hyper-parameters by name
  *
  * A config has a value for every key; a new config has the defaults. A value is checked when it is set: type, range,
- * spelling. Rules that concern several keys are checked when a plan takes the config. The key "preset" replaces the
- * defaults of keys that are not set: "shampoo_2024" selects those of Distributed Shampoo for PyTorch, July 2024.
+ * spelling. Rules that concern several keys are checked when a plan takes the config. The key "preset" changes
+ * defaults, not keys that are set: "shampoo_2024" selects the defaults of Distributed Shampoo for PyTorch, July 2024.
  *
- * docs/keys.md lists all keys with type, default, range and meaning. It is generated from the library's own table,
- * which shampoo_config_key_count() and shampoo_config_describe_key() enumerate. docs/tuning.md explains how to choose
- * the most important ones: "lr" (often 1 to 4 times the learning rate of AdamW), "weight_decay", "grafting",
- * "precondition_frequency" and "max_preconditioner_dim".
+ * docs/keys.md lists all keys with type, default, range and meaning. shampoo_config_describe_key() returns the same
+ * information. docs/tuning.md explains how to choose the most important ones: "lr" (often 1 to 4 times the learning
+ * rate of AdamW), "weight_decay", "grafting", "precondition_frequency" and "max_preconditioner_dim".
  *
  * Values as text are the same in every locale: numbers with a point, "true" and "false" (or "1" and "0"), choices by
  * name, dtypes as "f32", "f64", "f16", "bf16", lists with commas ("0,2,4"). Keys whose default is "auto" accept "auto".
@@ -408,7 +410,7 @@ shampoo_status shampoo_backend_describe(int32_t index, shampoo_backend_info* inf
 shampoo_status shampoo_config_create(shampoo_config** out);
 
 /**
- * Copies a config, for example for a second parameter group that differs in two keys.
+ * Copies a config, for example to set other values of some keys for a second parameter group.
  *
  * @param out receives the new config. Release it with shampoo_config_destroy().
  * @param config copied. The two are independent afterwards.
@@ -455,7 +457,7 @@ shampoo_status shampoo_config_set_i64(shampoo_config* config, const char* key, i
 shampoo_status shampoo_config_set_str(shampoo_config* config, const char* key, const char* value);
 
 /**
- * Sets keys from a string of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
+ * Sets keys from a string of pairs, such as "lr=0.01 grafting=adam" or the contents of a settings file.
  *
  * Pairs `key=value` are separated by blanks, tabs or line ends. Blanks are allowed around "=" but not in values. "#"
  * begins a comment that ends with its line. The last value of a key counts, but two different presets are an error.
@@ -485,7 +487,7 @@ typedef struct shampoo_key_info {
   const char* name;
   /** "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text". */
   const char* value_type;
-  /** The default as text. "auto": computed from other keys or from the parameter, as doc explains. */
+  /** The default as text. "auto": computed from other keys or from the parameter; the text in `doc` explains how. */
   const char* default_value;
   /** The allowed values in human-readable form: an interval such as "[0, 1)", or the names of choices. */
   const char* range;
@@ -513,7 +515,7 @@ typedef struct shampoo_key_info {
 int32_t shampoo_config_key_count(void);
 
 /**
- * Describes a key. Keys are in the order of docs/keys.md, which may change between versions.
+ * Describes a key. Keys are in the order of docs/keys.md. Other versions may have another order.
  *
  * @param index in [0, shampoo_config_key_count()).
  * @param info filled; struct_size must be set.
@@ -525,40 +527,42 @@ shampoo_status shampoo_config_describe_key(int32_t index, shampoo_key_info* info
  * Plan: shapes in; blocks, owners and sizes in bytes out
  *
  * A plan is filled (shampoo_plan_create(), shampoo_plan_add_group(), shampoo_plan_add_param(),
- * shampoo_plan_add_shard()), then finished, then read; calls in another order return SHAMPOO_E_STATE. Plans with equal
- * arguments are equal in every process and on every machine, except for the default number of threads.
+ * shampoo_plan_add_shard()), then finished, then read; calls in another order return SHAMPOO_E_STATE. The same
+ * arguments give an equal plan in every process and on every machine, except for the default number of threads.
  *
- * Stages 1 and 2 divide a parameter into one or more tensors. Stages 3 and 4 divide each tensor into blocks.
+ * Stages 1 and 2 divide a parameter into arrays, here called *tensors*. Stages 3 and 4 divide each tensor into blocks.
  * 1. Stack. The first stack_dims dims enumerate separate tensors, and row_splits divides each of them into parts.
  * 2. Shard. Only if this rank holds a shard of the parameter (shampoo_param_desc.shard_form) and "shard_mode" is local.
- *    With a rectangular shard, each tensor of stage 1 is replaced by its part in the shard. A flat shard holds a range
- *    of the elements of each tensor. The slices along the first dim that are completely in this range become one
- *    tensor, a piece. A slice that is only partly in the range is divided into pieces by this rule along the next dim.
- * 3. Merge (key "use_merge_dims"). Dims of length 1 are dropped. Then, from right to left, two neighboring dims are
- *    merged if at least one is below "merge_min_dim", their product is at most "max_preconditioner_dim", and at least
- *    two dims remain. With merge_min_dim 0, dims are merged from left to right, and only the product is limited.
- * 4. Split. Every dim is divided into chunks of max_preconditioner_dim; the last one may be shorter.
+ *    With a rectangular shard, a tensor becomes its intersection with the shard. A flat shard holds a range of the
+ *    elements of each tensor. The slices along the first dim that are completely in this range become one tensor, a
+ *    piece. A slice that is only partly in the range is divided by the same rule, along the next dim.
+ * 3. Merge (key "use_merge_dims"). Dims of length 1 are dropped. Then, as long as more than two dims remain, two
+ *    neighboring dims are merged, from right to left, if at least one is below "merge_min_dim" and their product is at
+ *    most "max_preconditioner_dim". With merge_min_dim 0, dims are merged from left to right as long as their product
+ *    is at most max_preconditioner_dim, even if only one dim remains.
+ * 4. Split. Each dim is divided into chunks of length max_preconditioner_dim. The last chunk may be shorter.
  *
- * Dims above "skip_dim_size" (0: no limit) are neither merged nor split. Stages 3 and 4 do not apply to some tensors:
- * - A tensor that method muon orthogonalizes is one block, a matrix: all dims except the output dim are merged.
- * - With methods other than shampoo, a tensor that has no factor matrices and is not orthogonalized is divided into
- *   runs of consecutive elements. If a key needs the norm of the tensor, the tensor is one block instead.
+ * Dims longer than "skip_dim_size" (0: no limit) are neither merged nor split. Stages 3 and 4 do not apply to:
+ * - Tensors that method muon orthogonalizes. Each is one block, a matrix: all dims except the output dim are merged.
+ * - With methods other than shampoo, tensors that have no factor matrices and are not orthogonalized. They are divided
+ *   into runs of consecutive elements. Such a tensor is one block instead if a key such as "norm_control" needs the
+ *   norm of the tensor.
  *
- * Blocks are strided views of the parameter: they are not copied. A parameter with a dim of 0 has no blocks; a scalar
- * is one block of shape (1). With shampoo, soap and kl_shampoo, each dim of a block has a factor matrix, except that
- * - a parameter whose role is not SHAMPOO_HIDDEN has none (key "route");
- * - a vector, such as a bias, has one only if "precondition_1d" is true or, with shampoo, if "grafting" is none. With
- *   shampoo, a vector is a tensor with at most one dim above 1 before stage 3. With soap and kl_shampoo, it is a tensor
- *   with at most one dim after stage 3, so (64, 1) is a matrix unless "use_merge_dims" is set;
- * - a dim has none if it is excluded by "skip_dim_size", "precondition_dims" or "ignored_dims". Stage 4 does not divide
- *   a dim that "skip_dim_size" or "precondition_dims" excludes.
+ * Blocks are strided views of the parameter, not copies. A parameter with a dim of length 0 has no blocks; a scalar is
+ * one block of shape (1). With shampoo, soap and kl_shampoo, each dim of a block has a factor matrix. Exceptions:
+ * - A parameter has none if "route" is auto and its role is not SHAMPOO_HIDDEN.
+ * - A vector, such as a bias, has none unless "precondition_1d" is true or, only with shampoo, "grafting" is none. With
+ *   shampoo, a vector is a tensor with at most one dim longer than 1 before stage 3. With soap and kl_shampoo, it is a
+ *   tensor with at most one dim after stage 3, so (64, 1) is a matrix unless "use_merge_dims" is true.
+ * - A dim has none if "skip_dim_size", "precondition_dims" or "ignored_dims" excludes it. Stage 4 does not divide a dim
+ *   that "skip_dim_size" or "precondition_dims" excludes.
  * ================================================================================================================= */
 
 /* Roles of parameters in a model, and positions of the output dim of a weight. */
 enum {
-  /** A weight inside the model. */
+  /** Any parameter without one of the roles below. */
   SHAMPOO_HIDDEN = 0,
-  /** A bias or a scale that is stored as a matrix. */
+  /** A bias or a scale that has the shape of a matrix. */
   SHAMPOO_VECTOR = 1,
   /** An embedding table, of which each training step uses only some rows. */
   SHAMPOO_EMBEDDING = 2,
@@ -581,8 +585,8 @@ typedef struct shampoo_param_desc {
   /** Number of leading dims that only stack separate tensors, 0..ndim: 1 for the weights of L layers in one array of
    * shape (L, m, n). Default: 0. */
   int32_t stack_dims;
-  /** Shape of the whole parameter in elements, outermost dim first, even if this rank holds a shard of it. The first
-   * ndim entries are read; each is >= 0. Parameters are row-major and dense. */
+  /** Shape in elements, outermost dim first. It is the shape of the whole parameter even if this rank holds a shard.
+   * The first ndim entries are read; each is >= 0. Parameters are row-major and dense. */
   int64_t shape[8];
   /** Dtype of shampoo_buffers.param: SHAMPOO_F32 (default), F64, F16 or BF16. */
   int32_t param_dtype;
@@ -590,17 +594,17 @@ typedef struct shampoo_param_desc {
   int32_t grad_dtype;
   /** A group from shampoo_plan_add_group(); 0 (default) is the group of the plan's own config. */
   int32_t group;
-  /** The part of the parameter that this rank's buffers contain. 0 (default): the whole parameter. 1: a flat shard,
-   * elements [flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: a rectangle of shape
-   * local_shape whose first element is at local_offset, row-major and dense. See the key "shard_mode". */
+  /** Which elements of the parameter this rank's buffers contain. 0 (default): the whole parameter. 1: a flat shard,
+   * elements [flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: the rectangle of shape
+   * local_shape that begins at local_offset, stored row-major and dense. See the key "shard_mode". */
   int32_t shard_form;
-  /** Form 1: index of the first element in the flattened parameter. Otherwise 0. */
+  /** Form 1: index of the first element in the flattened parameter. Other forms: must be 0. */
   int64_t flat_offset;
-  /** Form 1: number of elements; 0 if this rank holds nothing of the parameter. Otherwise 0. */
+  /** Form 1: number of elements, which is 0 for an empty shard. Other forms: must be 0. */
   int64_t flat_count;
-  /** Form 2: first index along each dim, in elements; ndim entries. Otherwise 0. */
+  /** Form 2: first index along each dim, in elements; ndim entries. Other forms: must be 0. */
   int64_t local_offset[8];
-  /** Form 2: extent along each dim, in elements; ndim entries. Otherwise 0. */
+  /** Form 2: extent along each dim, in elements; ndim entries. Other forms: must be 0. */
   int64_t local_shape[8];
   /** Dtype of shampoo_buffers.out: F32, F64, F16 or BF16. Default: 0, the same as param_dtype. */
   int32_t out_dtype;
@@ -612,8 +616,8 @@ typedef struct shampoo_param_desc {
    * this dim. For method muon and "shape_scale", the length of this dim is the number of rows of the matrix. */
   int32_t fan;
   /** Sizes of the parts into which each stacked tensor is divided along its output dim (fan), for an array that stores
-   * several matrices, such as {q, k, v}. Each part is a tensor of its own. The sum of the sizes is the length of the
-   * dim; a single size is repeated, for heads of equal size. 0 ends the list. Default: all 0, which means one part. */
+   * several matrices, such as {q, k, v}. Each part is a tensor of its own. Several sizes must add up to the length of
+   * the dim. A single size must divide this length, and is repeated. 0 ends the list. Default: all 0 (one part). */
   int64_t row_splits[8];
 } shampoo_param_desc;
 
@@ -634,9 +638,9 @@ typedef struct shampoo_block_info {
   int32_t param;
   /** Replica rank that keeps its state and computes its update, in [0, replica_world) (key "balance"). */
   int32_t owner;
-  /** Shard rank that keeps its state. With "shard_mode" local, it is this rank; with gather, any shard rank. */
+  /** Shard rank that keeps its state: this rank with shard_mode=local, any shard rank with shard_mode=gather. */
   int32_t shard_owner;
-  /** 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter. */
+  /** 1: a block from the division of this rank's shard. 0: a block from the division of the whole parameter. */
   int32_t of_shard;
   /** Order of the block, 1..8. The head of this section says which of its dims have a factor matrix. */
   int32_t ndim;
@@ -645,9 +649,9 @@ typedef struct shampoo_block_info {
   /** Distance between neighbors along each dim, in elements of the row-major flattened parameter or, if of_shard is 1,
    * of this rank's buffer; ndim entries, the others are 0. */
   int64_t stride[8];
-  /** Index of its first element in the flattened parameter or, if of_shard is 1, in this rank's buffer. */
+  /** Index of its first element in the whole flattened parameter or, if of_shard is 1, in this rank's buffer. */
   int64_t flat_offset;
-  /** Size of its state in the arena of its owner, in bytes. */
+  /** Size of its state in bytes. */
   int64_t state_bytes;
 } shampoo_block_info;
 
@@ -661,21 +665,21 @@ typedef struct shampoo_plan_desc {
   size_t struct_size;
   /** Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU. */
   int32_t device_type;
-  /** Threads of a step, including the caller's, 0..4096. 0 (default): the value of the key "threads". If both are 0,
-   * as many as the work justifies, but not more than the affinity mask and the control group's CPU quota allow. */
+  /** Threads of a step, including the caller's, 0..4096. 0 (default): the value of the key "threads". If both are 0, as
+   * many as the work justifies, but not more than the affinity mask and the CPU quota of the cgroup allow. */
   int32_t threads;
-  /** Rank of this process among those that hold the same parameters, in [0, replica_world). Default: 0. */
+  /** Number of this rank among those that hold the same parameters, in [0, replica_world). Default: 0. */
   int32_t replica_rank;
-  /** Number of processes that hold the same parameters, >= 1. Default: 1. Each keeps the state of some of the blocks.
-   * If it is above 1, an optimizer needs a communicator of as many ranks (shampoo_optimizer_desc.replica_comm). */
+  /** Number of ranks that hold the same parameters, >= 1. Default: 1. Each keeps the state of some of the blocks. If it
+   * is above 1, an optimizer needs a communicator of as many ranks (shampoo_optimizer_desc.replica_comm). */
   int32_t replica_world;
-  /** Rank of this process among those that hold the shards of one copy, in [0, shard_world). Default: 0. */
+  /** Number of this rank among those that hold the shards of one copy, in [0, shard_world). Default: 0. */
   int32_t shard_rank;
   /** Number of shards of one copy of the parameters, >= 1. Default: 1. */
   int32_t shard_world;
 } shampoo_plan_desc;
 
-/** Initializes a plan for one rank on the CPU, with the number of threads from the key "threads". */
+/** Describes one rank on the CPU, with the number of threads from the key "threads". */
 #define SHAMPOO_PLAN_DESC_INIT \
   { sizeof(shampoo_plan_desc), SHAMPOO_CPU, 0, 0, 1, 0, 1 }
 
@@ -716,23 +720,23 @@ shampoo_status shampoo_plan_add_group(shampoo_plan* plan, const shampoo_config* 
  * @param plan not finished yet.
  * @param desc name, shape, dtypes and group of the parameter.
  * @param index_out receives the index of the parameter for shampoo_optimizer_bind(): 0, 1, ... May be NULL.
- * @retval SHAMPOO_E_INVALID the name is missing, empty, taken or not UTF-8; a field is out of range; or there are more
- *     than 2^59 elements.
+ * @retval SHAMPOO_E_INVALID the name is missing, empty, taken or not UTF-8; a field is out of range; or the shape has
+ *     more than 2^59 elements.
  */
 shampoo_status shampoo_plan_add_param(shampoo_plan* plan, const shampoo_param_desc* desc, int32_t* index_out);
 
 /**
- * Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
- * all ranks. It infers them from this rank's own shard if every rank holds the whole parameter, or if the ranks hold
- * equal chunks of the flattened parameter or of dim 0 (the last ranks may hold less or nothing). In all other cases,
- * each rank calls this function once for every other rank, and all ranks must describe the same shards.
+ * Describes which elements of a parameter a shard rank holds. With shard_mode=gather, a plan must know the shards of
+ * all ranks. It infers them if this rank's own shard is the whole parameter, or is this rank's chunk in an equal
+ * division of the flattened parameter or of dim 0. (In such a division, the last chunks may be shorter or empty.) In
+ * all other cases, each rank must describe the shards of all other ranks, and all ranks must describe the same shards.
  *
  * @param plan not finished yet.
  * @param param index of the parameter.
  * @param shard_rank in [0, shard_world). This rank itself is allowed.
  * @param desc the shard. Only shard_form, flat_offset, flat_count, local_offset and local_shape are read.
- * @retval SHAMPOO_E_INVALID param or shard_rank is out of range, the shard is not within the parameter, or shard_rank
- *     was described differently before.
+ * @retval SHAMPOO_E_INVALID param or shard_rank is out of range, the shard is not within the parameter, or an earlier
+ *     call described another shard for shard_rank.
  */
 shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t shard_rank,
                                       const shampoo_param_desc* desc);
@@ -743,18 +747,18 @@ shampoo_status shampoo_plan_add_shard(shampoo_plan* plan, int32_t param, int32_t
  *
  * @param plan not finished yet.
  * @retval SHAMPOO_E_INVALID one of:
- *     - a factor matrix would have a size above 32750, a block more than 2^31 - 1 elements, or the plan more than 2^20
- *       blocks: choose another "max_preconditioner_dim";
+ *     - a factor matrix would be larger than 32750 x 32750, a block would have more than 2^31 - 1 elements, or the plan
+ *       would have more than 2^20 blocks: choose another "max_preconditioner_dim";
  *     - a value of a config is out of range for the "computation_dtype" of a parameter;
- *     - with method shampoo, "route" auto and "grafting" none, a parameter has a role other than SHAMPOO_HIDDEN:
- *       neither preconditioning nor grafting would apply to it;
- *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
- *       makes a part whose last dim is merged with another ("use_merge_dims");
- *     - a key such as "norm_control" needs norms of whole tensors, but shards are local or a tensor has several blocks;
- *     - with method muon: a tensor has fewer than two dims, and "route" is off; both dims of a matrix are above 32750;
- *       or shards are local, and "muon_local" is false;
- *     - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards overlap
- *       or leave gaps, unless each is the whole parameter.
+ *     - with method shampoo, route=auto and grafting=none, a parameter has a role other than SHAMPOO_HIDDEN: neither
+ *       preconditioning nor grafting would apply to it;
+ *     - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard (shard_mode=local), makes a part that has only one
+ *       column, or makes a part whose last dim is merged with another dim ("use_merge_dims");
+ *     - a key such as "norm_control" needs norms of whole tensors, but shards are local or stage 4 divides a tensor;
+ *     - with method muon, both dims of a matrix are above 32750, shards are local although "muon_local" is false, or
+ *       "route" is off and a tensor has fewer than two dims;
+ *     - with shard_mode=gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards leave
+ *       gaps or overlap. If each shard is the whole parameter, they may overlap.
  */
 shampoo_status shampoo_plan_finish(shampoo_plan* plan);
 
@@ -779,23 +783,22 @@ shampoo_status shampoo_plan_block_count(const shampoo_plan* plan, int64_t* count
 shampoo_status shampoo_plan_block(const shampoo_plan* plan, int64_t index, shampoo_block_info* info);
 
 /**
- * Returns how many bytes an optimizer of the plan allocates, or sends in a step, on one rank. The size of the
- * workspace is accurate to 1 % on the CPU, and an upper bound on CUDA. Tables in host memory, about 2 kB per block, are
- * not included.
+ * Returns how many bytes an optimizer of the plan allocates, or sends in a step, on one rank. The size of the workspace
+ * is accurate to 1 % on the CPU, and an upper bound on CUDA. It excludes tables in host memory, about 2 kB per block.
  *
  * @param plan finished.
- * @param rank replica rank, in [0, replica_world). With "shard_mode" gather over several shard ranks: replica rank *
- *     shard_world + shard rank. -1: this rank.
+ * @param rank -1: this rank. Otherwise a replica rank. With shard_mode=gather over several shard ranks, rank is r *
+ *     shard_world + s for replica rank r and shard rank s.
  * @param what one of:
  *     - "state": the arena (the memory of all states), exact; the size that shampoo_optimizer_desc.state and
  *       shampoo_optimizer_bind_state() need;
  *     - "workspace": everything else that a step needs;
  *     - "total": state and workspace;
- *     - "comm": what the rank sends to other ranks in a step, with padding and headers, but without the few bytes of
- *       status (docs/many_ranks.md).
+ *     - "comm": what the rank sends to other ranks in a step, with padding and headers, but without the few bytes with
+ *       which ranks exchange errors (docs/many_ranks.md).
  *
- *     With "shard_mode" gather, these are the sizes for a shard_comm that has all_to_all. For a shard_comm without
- *     all_to_all, use "workspace.all_gather", "total.all_gather" and "comm.all_gather".
+ *     With shard_mode=gather, the last three assume a shard_comm with all_to_all. For a shard_comm without it, use
+ *     "workspace.all_gather", "total.all_gather" and "comm.all_gather".
  * @param bytes_out receives the number of bytes.
  * @retval SHAMPOO_E_STATE the plan is not finished.
  */
@@ -805,19 +808,18 @@ shampoo_status shampoo_plan_bytes(const shampoo_plan* plan, int32_t rank, const 
  * Communicators: several ranks
  *
  * The library needs one collective, an all-gather, which the caller provides from NCCL, MPI or anything else. Adapters
- * that fill shampoo_comm_ops are in <shampoo/shampoo_mpi.h> and <shampoo/shampoo_nccl.h>; the caller compiles them with
- * its own MPI or NCCL.
+ * that fill shampoo_comm_ops are in <shampoo/shampoo_mpi.h> and <shampoo/shampoo_nccl.h>; your program compiles them.
  *
  * shampoo_optimizer_desc takes two communicators:
  * - replica_comm: ranks that hold the same parameters and the same (averaged) gradients: data parallelism. Each rank
  *   keeps the state of some of the blocks and computes their updates. An all-gather distributes the updates, so that
  *   parameters are bit-identical on every rank.
  * - shard_comm: ranks that hold the shards of one copy of the parameters: fully sharded or tensor parallelism. With
- *   "shard_mode" local, each shard is preconditioned alone. With gather, whole parameters are divided into blocks.
+ *   shard_mode=local, each shard is preconditioned alone; with shard_mode=gather, whole parameters are.
  *
- * Both together are hybrid sharding (HSDP). Every rank must create and step its optimizers in the same order, and must
- * pass gradients for the same parameters. Optimizers that share a communicator must be used by one thread at a time,
- * and must not be used inside its callbacks. docs/many_ranks.md has the details, and what happens when a rank fails.
+ * Both together are hybrid sharding (HSDP). All ranks of a communicator must create and step their optimizers in the
+ * same order, and must pass gradients for the same parameters. Optimizers that share a communicator must be used by one
+ * thread at a time, and must not be used inside its callbacks. See docs/many_ranks.md.
  * ================================================================================================================= */
 
 /** Callbacks of a communicator. Begin with SHAMPOO_COMM_OPS_INIT; set at least rank, world and all_gather. */
@@ -826,20 +828,20 @@ typedef struct shampoo_comm_ops {
   size_t struct_size;
   /** Passed to the callbacks. Default: NULL. */
   void* user;
-  /** Rank of this process, in [0, world). Default: 0. */
+  /** Number of this rank, in [0, world). Default: 0. */
   int32_t rank;
   /** Number of ranks, in [1, 2^20]. Default: 1. */
   int32_t world;
-  /** Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA, which only optimizers on CUDA accept. With
+  /** Memory that the callbacks take: SHAMPOO_CPU (default) or, only for optimizers on CUDA, SHAMPOO_CUDA. With
    * SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured into a graph. */
   int32_t device_type;
-  /** All-gather: recv receives world segments of bytes_per_rank bytes (> 0), segment r from rank r. send may be
-   * recv + rank * bytes_per_rank. With SHAMPOO_CUDA the callback enqueues the exchange on stream, which can differ
-   * from the step's stream. With SHAMPOO_CPU stream is NULL, and the callback returns when recv is filled. All ranks
-   * make the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the error
-   * message. Runs on the calling thread. Required. */
+  /** All-gather: recv receives world segments of bytes_per_rank bytes (> 0), segment r from rank r. send may be recv +
+   * rank * bytes_per_rank. With SHAMPOO_CUDA, the callback enqueues the exchange on the argument stream, which can
+   * differ from the step's stream. With SHAMPOO_CPU, stream is NULL, and the callback returns when recv is filled. All
+   * ranks make the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the
+   * error message. Runs on the calling thread. Required. */
   int32_t (*all_gather)(void* user, const void* send, void* recv, size_t bytes_per_rank, void* stream);
-  /** All-to-all, for a shard_comm with "shard_mode" gather: for each rank r, including this one, sends send_bytes[r]
+  /** All-to-all, for a shard_comm with shard_mode=gather: for each rank r, including this one, sends send_bytes[r]
    * bytes to rank r and receives recv_bytes[r] bytes from rank r. In send and recv the data of rank 0 is first, then
    * that of rank 1, and so on, without gaps; sizes may be 0. As with all_gather, all ranks make the same calls in the
    * same sequence, device_type determines memory and stream, and 0 means success. Either all ranks have this callback,
@@ -849,9 +851,9 @@ typedef struct shampoo_comm_ops {
   /** Returns the error of an earlier collective, if it was detected only after the callback of that collective had
    * returned; otherwise 0. It is called before each all_gather and all_to_all. Default: NULL. */
   int32_t (*async_error)(void* user);
-  /** Lets the other ranks fail instead of waiting for this rank in a collective. It is called at most once: after a
-   * collective failed on this rank, after this rank received invalid data, or after this rank failed where other ranks
-   * would wait for it. Default: NULL. */
+  /** Lets the other ranks fail instead of waiting for this rank in a collective. It is called at most once, after the
+   * first of these events: a collective failed on this rank, this rank received invalid data, or this rank failed where
+   * other ranks would wait for it. Default: NULL. */
   void (*abort)(void* user);
   /** Called once, when the shampoo_comm and every optimizer with it have been destroyed. Default: NULL. */
   void (*release)(void* user);
@@ -865,9 +867,9 @@ typedef struct shampoo_comm_ops {
  * Creates a communicator from functions of the caller.
  *
  * @param out receives the communicator. Release it with shampoo_comm_destroy().
- * @param ops the functions. The object at ops->user must live until ops->release is called.
- * @retval SHAMPOO_E_INVALID all_gather is NULL, or world, rank or device_type is wrong. The library then never calls
- *     release.
+ * @param ops the functions. ops->user must be valid until ops->release is called. If shampoo_comm_from_ops() fails,
+ *     ops->release is never called.
+ * @retval SHAMPOO_E_INVALID all_gather is NULL, or world, rank or device_type is wrong.
  */
 shampoo_status shampoo_comm_from_ops(shampoo_comm** out, const shampoo_comm_ops* ops);
 
@@ -899,51 +901,51 @@ void shampoo_comm_destroy(shampoo_comm* comm);
  * "factor_update_frequency", "root_spread" and "update_norm", are assumed to have their defaults; see docs/keys.md.
  * W is a parameter, G its gradient times "gradient_scale", and t the step of the group, from 1 on.
  *
- *  1. Coupled weight decay ("weight_decay_type" coupled): G <- G + "weight_decay" W, in workspace; the caller's
- *     gradient is never written.
+ *  1. Coupled weight decay (weight_decay_type=coupled): G <- G + "weight_decay" W, in workspace; the caller's gradient
+ *     is never written.
  *  2. Factor matrices, for each dim k of a block: F_k <- "beta2" F_k + w C_k. C_k is G contracted with itself over all
  *     dims except k (for a matrix: G G^T and G^T G). w is 1 if beta2 is 1, otherwise 1 - beta2.
  *  3. Second moment of the grafting method (adagrad, rmsprop, adam), elementwise: V <- b V + v G G, where b is
  *     "grafting_beta2", and v is 1 if b is 1, otherwise 1 - b.
- *  4. Inverse roots: X_k = (B_k + e I)^(-q / r). B_k is F_k with the bias corrected: F_k / (1 - beta2^t) if beta2 is
- *     below 1 and "use_bias_correction" is true, otherwise F_k. q is "exponent_multiplier" (1). r is
- *     "inverse_root_override" (2); if this key is 0, r is twice the number of factor matrices of the block. e is
- *     "root_relative_epsilon" times the mean eigenvalue of B_k, or "epsilon" if that key is set instead. With
- *     root_relative_epsilon, X_k is the identity if F_k contains only zeros and subnormal numbers. The first refresh is
- *     at step s ("start_preconditioning_step"); after one at step u, the next is at step u + max(1, min(f, floor(g u)))
- *     or, if g is 0, at the next multiple of f. f is "precondition_frequency", and g is "refresh_growth".
+ *  4. Inverse roots: X_k = (B_k + e I)^(-q / r). B_k is F_k / (1 - beta2^t) if beta2 is below 1 and
+ *     "use_bias_correction" is true, otherwise F_k. q is "exponent_multiplier" (1). r is "inverse_root_override" (2)
+ *     or, if this key is 0, twice the number of factor matrices of the block. e is "root_relative_epsilon" times the
+ *     mean eigenvalue of B_k or, if "epsilon" is above 0, epsilon. With root_relative_epsilon above 0, X_k is the
+ *     identity if F_k contains only zeros and subnormal numbers. X_k is first computed (*refreshed*) at step s
+ *     ("start_preconditioning_step"). After a refresh at step u, the next is at step u + max(1, min(f, floor(g u))) or,
+ *     if g is 0, at the next multiple of f. f is "precondition_frequency", and g is "refresh_growth".
  *  5. Direction. H is the filtered gradient: E <- "beta1" E + (1 - beta1) G, and H is E / (1 - beta1^t), or E if
  *     use_bias_correction is false. D is the direction of the grafting method: H for sgd, otherwise H / (sqrt(V) +
  *     "grafting_epsilon") elementwise; adam corrects the bias of V first. From step s on, P is H contracted with X_k in
  *     every dim (for a matrix: X_0 H X_1). With grafting, each block of P is then scaled by |D| / (|P| + c). The norms
- *     are Frobenius norms; c is 1e-37, or 1e-16 if root_relative_epsilon is 0. Before step s, P is D or, without
- *     grafting, H if "initial_inverse" is identity, and 0 if it is zero.
+ *     are Frobenius norms; c is 1e-37, or 1e-16 if root_relative_epsilon is 0. Before step s, P is D. Without grafting,
+ *     P is H before step s if "initial_inverse" is identity, and 0 if initial_inverse is zero.
  *  6. Weight decay of the types decoupled, P <- P + "weight_decay" W, and palm, P <- P + "lr" "weight_decay" W.
  *  7. Momentum: M <- "momentum" M + P, and P is M or, if "use_nesterov" is true, P + "momentum" M.
  *  8. The update is U = -"lr" P or, with weight decay of the type independent, U = -"lr" P - "weight_decay" W. W + U is
  *     computed in the computation dtype and rounded once to the output dtype.
  *
- * For a block without factor matrices (section Plan), such as a bias, items 2 and 4 are omitted, and item 5 treats
- * every step like those before step s. A group without any gradient is skipped, and its t does not advance. Arithmetic
- * is in "computation_dtype" (float32, or float64 for float64 parameters). Each state is rounded once, to its own dtype.
+ * For a block without factor matrices (section Plan), such as a bias, items 2 and 4 are omitted, and item 5 computes P
+ * as it does before step s. A group without any gradient is skipped, and its t does not advance. Arithmetic is in
+ * "computation_dtype" (float32, or float64 for float64 parameters). Each state is rounded once, to its own dtype.
  * ================================================================================================================= */
 
 /**
  * Optional memory functions of the caller. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
  *
- * On the CPU they allocate the arena of the state (unless one is passed) and the workspace except the scratch memory of
- * OpenBLAS; small tables stay on the heap. On CUDA they allocate device memory: arena, workspace and exchange buffers;
- * cuBLAS and cuSOLVER allocate their own memory. These functions are called only on the calling thread, by
- * shampoo_optimizer_create() and shampoo_optimizer_destroy(), and by shampoo_save() and shampoo_load() if the
- * communicator that is passed to them exchanges device memory.
+ * On the CPU they allocate the arena (unless shampoo_optimizer_desc.state is set) and the workspace, but neither the
+ * scratch memory of OpenBLAS nor small tables. On CUDA they allocate device memory: arena, workspace and exchange
+ * buffers. cuBLAS and cuSOLVER allocate their own memory. The functions are called only on the calling thread, by
+ * shampoo_optimizer_create() and shampoo_optimizer_destroy(). shampoo_save() and shampoo_load() also call them if their
+ * communicator exchanges device memory.
  */
 typedef struct shampoo_allocator {
   /** sizeof(shampoo_allocator), set by the _INIT macro. */
   size_t struct_size;
   /** Passed to the callbacks. Default: NULL. */
   void* user;
-  /** Allocates `bytes` bytes (> 0) of memory, aligned to `align` (a power of two). Returns NULL on failure, which makes
-   * the call fail with SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer; on the CPU they are
+  /** Allocates `bytes` bytes (> 0) of memory, aligned to `align` (a power of two). Returns NULL on failure: the API
+   * call then fails with SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer; on the CPU they are
    * SHAMPOO_CPU and 0, and stream is NULL. On CUDA the memory is used in the order of stream. If several GPUs of one
    * process exchange data, all of them must be able to access the memory; cudaMallocAsync() does not ensure that. */
   void* (*allocate)(void* user, size_t bytes, size_t align, int32_t device_type, int32_t device_id, void* stream);
@@ -987,14 +989,14 @@ typedef struct shampoo_optimizer_desc {
   size_t struct_size;
   /** SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must equal the device_type of the plan. */
   int32_t device_type;
-  /** Number of the device in CUDA's numbering. Default: 0. On the CPU it must be 0. */
+  /** Index of the device in CUDA's numbering. Default: 0. On the CPU it must be 0. */
   int32_t device_id;
   /** Communicator of the ranks that hold the same parameters. Its world and rank must be the plan's replica_world and
-   * replica_rank. NULL (default): one rank. On the CPU it must take host memory. The optimizer keeps a reference. */
+   * replica_rank. NULL (default): one rank. On the CPU it must take host memory. */
   shampoo_comm* replica_comm;
   /** Communicator of the ranks that hold the shards of one copy. Its world and rank must be the plan's shard_world and
-   * shard_rank. NULL (default): each rank updates its shards on its own, and does not learn of errors on other ranks;
-   * not possible with "shard_mode" gather. On the CPU it must take host memory. The optimizer keeps a reference. */
+   * shard_rank. NULL (default): each rank updates its shards on its own, and does not learn of errors on other ranks.
+   * shard_mode=gather over several shard ranks requires a communicator. On the CPU it must take host memory. */
   shampoo_comm* shard_comm;
   /** Memory functions. NULL (default): the library's own. */
   const shampoo_allocator* allocator;
@@ -1004,7 +1006,7 @@ typedef struct shampoo_optimizer_desc {
   /** On CUDA, the stream in whose order memory is allocated and the state is initialized. NULL (default) on the CPU. */
   void* stream;
   /** Arena of the state. NULL (default): allocated. Otherwise memory of the optimizer's device, aligned to 64 bytes.
-   * The call initializes it. It must live until the optimizer is destroyed or another arena is bound. */
+   * Creating the optimizer initializes it. It must live until the optimizer is destroyed or another arena is bound. */
   void* state;
   /** Size of state in bytes, at least what shampoo_plan_bytes() returns for "state". Ignored if state is NULL. */
   size_t state_bytes;
@@ -1015,15 +1017,16 @@ typedef struct shampoo_optimizer_desc {
   { sizeof(shampoo_optimizer_desc), SHAMPOO_CPU, 0, NULL, NULL, NULL, NULL, NULL, NULL, 0 }
 
 /**
- * Creates an optimizer and initializes its state. All state, workspace and threads are allocated here, so that steps
- * allocate nothing. Blocks until memory is initialized and all other ranks have made the call.
+ * Creates an optimizer and initializes its state. All state, workspace and threads are allocated here. Steps allocate
+ * nothing, except on CUDA to compute a failed root again. The call blocks until memory is initialized and all ranks
+ * have made the call.
  *
- * Collective over the communicators of desc: the ranks compare their plans, and if one rank fails, all fail with an
- * error that names the rank. A rank that has failed before, such as in shampoo_plan_finish(), must still make this
- * call, with its unfinished plan, so that the other ranks do not wait for it.
+ * The call is collective over the communicators of desc: the ranks compare their plans, and if one rank fails, all fail
+ * with an error that names this rank. If an earlier call with the plan, such as shampoo_plan_finish(), has failed on
+ * one rank, this rank must still pass the unfinished plan to this function; otherwise the other ranks wait for it.
  *
  * @param out receives the optimizer. Release it with shampoo_optimizer_destroy().
- * @param plan finished, and equal on all ranks.
+ * @param plan finished; with the same parameters and keys on all ranks (docs/many_ranks.md).
  * @param desc device, communicators and resources.
  * @retval SHAMPOO_E_INVALID a field of desc, or of a struct that it points to, is wrong; world or rank of a
  *     communicator differs from the plan, or a communicator is missing; or the plans of two ranks differ.
@@ -1038,9 +1041,9 @@ shampoo_status shampoo_optimizer_create(shampoo_optimizer** out, const shampoo_p
                                         const shampoo_optimizer_desc* desc);
 
 /**
- * Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. On the
- * CPU, it blocks until the library's threads have ended, unless other optimizers use them. On CUDA, it blocks until all
- * steps are done, which invalidates every stream capture in progress.
+ * Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. On the CPU,
+ * it blocks until the library's threads have ended, unless other optimizers use them. On CUDA, it blocks until all
+ * steps are done; this wait invalidates every stream capture in progress.
  *
  * @param opt released, with all strings that it returned. May be NULL.
  */
@@ -1049,19 +1052,19 @@ void shampoo_optimizer_destroy(shampoo_optimizer* opt);
 /**
  * Memory of one parameter. Begin with SHAMPOO_BUFFERS_INIT. Addresses are on the optimizer's device and aligned for
  * their dtypes. Arrays are dense and row-major, in the shape of the parameter or of this rank's shard. out may be the
- * address of param if both have the same dtype; apart from that, out and copy must not overlap other buffers.
+ * address of param if both have the same dtype. Apart from that, neither out nor copy may overlap another buffer.
  */
 typedef struct shampoo_buffers {
   /** sizeof(shampoo_buffers), set by the _INIT macro. */
   size_t struct_size;
-  /** The parameter, in param_dtype. Steps read it. May be NULL only if the other three are NULL. */
+  /** The parameter, in param_dtype. Steps read it. If it is NULL, the other three must be NULL, too. */
   const void* param;
   /** The gradient, in grad_dtype. Steps read it. NULL: no gradient. Then the parameter and its state do not change, not
-   * even by weight decay or momentum, except for the states of averages ("weight_ema", "averaging" schedule_free). out
-   * and copy still receive the value of param (out receives zeros if the key "output" is updates). */
+   * even by weight decay or momentum; only the states of averages do (key "weight_ema", or averaging=schedule_free).
+   * out and copy still receive the value of param. With output=updates, out receives zeros instead. */
   const void* grad;
-  /** The new parameter, in out_dtype; with the key "output" set to updates, the update to be added to the parameter.
-   * Steps write it. May be NULL only if grad is NULL. */
+  /** The new parameter, in out_dtype; with output=updates, the update to be added to the parameter. Steps write it. May
+   * be NULL only if grad is NULL. */
   void* out;
   /** A copy of the new parameter in copy_dtype, such as bfloat16 for the model. Steps write it. NULL: no copy. */
   void* copy;
@@ -1077,9 +1080,8 @@ typedef struct shampoo_buffers {
  *
  * @param opt changed.
  * @param first index of the first parameter.
- * @param count number of parameters, >= 0. On failure, none of them is bound.
- * @param buffers array of `count` elements, buffers[0].struct_size bytes apart, all with the same struct_size. May be
- *     NULL if count is 0.
+ * @param count number of parameters, >= 0. On failure, no binding changes.
+ * @param buffers array of `count` structs of the same struct_size, without gaps. May be NULL if count is 0.
  * @retval SHAMPOO_E_INVALID a parameter is out of range, a required address is NULL or misaligned, or out or copy
  *     overlaps another buffer of its parameter.
  */
@@ -1093,25 +1095,25 @@ shampoo_status shampoo_optimizer_bind(shampoo_optimizer* opt, int32_t first, int
  *
  * @param opt changed.
  * @param group a group of the plan; 0 is the group of the plan's own config.
- * @param key "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
+ * @param key "lr", "beta1", "weight_decay" or "gradient_scale". beta1: only if it is above 0 in the plan.
  * @param dtype of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
- * @param value address of the number; on the CPU it needs no alignment. Steps check the range of the number. NULL
- *     unbinds it: later steps use the number that was read last (CPU), or the value that was set last (CUDA).
+ * @param value address of the number; on the CPU it needs no alignment. Steps check its range. NULL unbinds the key:
+ *     later steps use the number that was read last (CPU), or the value that was set last (CUDA).
  * @retval SHAMPOO_E_INVALID there is no such group, key or dtype, or value is misaligned on CUDA.
+ * @retval SHAMPOO_E_STATE key is beta1, and is 0 in the plan.
  */
 shampoo_status shampoo_optimizer_bind_scalar(shampoo_optimizer* opt, int32_t group, const char* key, int32_t dtype,
                                              const void* value);
 
 /**
- * Binds the arenas that steps read and write, so that a step can read one arena and write another. One arena holds all
- * state, including step counters. Its layout depends on the plan alone, so a copy of its bytes can restore the state.
+ * Binds the arenas that steps read and write, so that a step can read one arena and write another. Each arena holds a
+ * whole state, including step counters. The layout depends only on the plan and the version of the library, so a copy
+ * of the bytes can restore the state.
  *
  * The arenas stay bound until this function is called again; steps do not swap them. If they are distinct, every step
  * reads the same state_in: to continue from the new state, bind the arenas with exchanged roles. Functions of the
- * sections State and Checkpoints use the last state_out. On CUDA, after the caller has written to an arena, for example
- * to restore a copy, call this function with NULL and NULL, then bind the arena again. Otherwise the next step can fail
- * with SHAMPOO_E_STATE or, if "root_async" is above 0, use outdated roots. If state_in is not the arena that the last
- * step wrote, the next step waits for the stream once.
+ * sections State and Checkpoints use the state_out that is bound. On CUDA, after the caller has written to an arena,
+ * for example to restore a copy, call this function with NULL and NULL, and then bind the arena again (docs/cuda.md).
  *
  * @param opt changed.
  * @param state_in arena that steps read. It must contain the state of an optimizer with an equal plan.
@@ -1129,10 +1131,11 @@ shampoo_status shampoo_optimizer_bind_state(shampoo_optimizer* opt, const void* 
  * @param group a group of the plan; 0 is the group of the plan's own config.
  * @param key a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
  *     "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
- * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, one of
- *     epsilon and root_relative_epsilon is above 0 in the plan, and must stay above 0; the other one must stay 0. With
- *     root_rank_handling pseudo_inverse, both must stay 0 instead. With grafting adagrad, grafting_beta2 must stay 1.
- * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed, or the value is out of range.
+ * @param value in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
+ *     and root_relative_epsilon must stay above 0 if they are above 0 in the plan, and must stay 0 if they are 0 in the
+ *     plan. With grafting=adagrad, grafting_beta2 must stay 1.
+ * @retval SHAMPOO_E_INVALID there is no such group or key, the key cannot be changed or is not read by the group's
+ *     method, or the value is out of range.
  * @retval SHAMPOO_E_STATE key is beta1 or momentum, and is 0 in the plan, which therefore has no state for it. Create
  *     the plan with a value above 0, and set the key to 0 until it is needed.
  */
@@ -1140,9 +1143,9 @@ shampoo_status shampoo_optimizer_set(shampoo_optimizer* opt, int32_t group, cons
 
 /**
  * Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
- * the CPU, if a scalar is bound to the key, this is the number that the last step has read. Some values leave the
- * choice to the library: "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function
- * returns the number that the library uses (for threads: at most), if that number is the same for all blocks.
+ * the CPU, if a scalar is bound to the key, this is the number that the last step has read. If the value is "auto", or
+ * -1 for "start_preconditioning_step", this function returns the number that the library uses, if it is the same for
+ * all blocks. If "threads" is 0, it returns the largest number of threads that a step can use.
  *
  * @param opt read.
  * @param group a group of the plan; 0 is the group of the plan's own config.
@@ -1161,21 +1164,21 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * - all parameters are bound, and factor matrices whose inverse roots are due are finite;
  * - no gradient (with coupled weight decay, also no parameter) has NaN, infinity or a value that overflows a state.
  *
- * If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
- * example skip the batch or lower the loss scale. If only the last check fails, the key "on_nonfinite" can let the step
- * succeed instead: skip_block skips the affected blocks, and skip_step skips all blocks. The outputs of skipped blocks
- * are written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
+ * If a check fails, the step fails. Parameters and step counters are then unchanged, and so is the state, except in
+ * some cases with replicas (docs/many_ranks.md). The caller may continue, for example with a lower loss scale. If only
+ * the second check fails, the key "on_nonfinite" can let the step succeed instead: skip_block skips the affected
+ * blocks, and skip_step skips all blocks. out and copy of a skipped block are written as for a missing gradient.
  *
- * Two problems are found only after the step has written states. The step then logs and counts them, and succeeds:
- * - No method can compute an inverse root (docs/roots.md). The block keeps its previous root (counter "root_reused").
- *   If this happens to a factor matrix at more than "root_failure_tolerance" refreshes in a row, the next step fails.
- * - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy; or, only with
- *   several ranks, a state would overflow. The update of the block is skipped (counter "nonfinite_blocks"). If
- *   "on_nonfinite" is error, the default, the next step fails.
+ * Two problems are found after the step has written states. The step then logs and counts them, and succeeds:
+ * - An inverse root cannot be computed (docs/roots.md). The block keeps its previous root (counter "root_reused"). If
+ *   more than "root_failure_tolerance" refreshes of a factor matrix fail in a row, the next step fails.
+ * - The direction of a block is not finite, or the momentum, out or copy would overflow. With several ranks, the step
+ *   may find only now that another state would overflow. The update of the block is skipped (counter
+ *   "nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
  *
- * With several ranks the call is collective. If a rank fails, all ranks fail (docs/many_ranks.md has exceptions). On
- * the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
- * inputs there; by default a later call reports its errors ("status_lag"). It can be captured into a CUDA graph.
+ * With several ranks the call is collective: if it fails on one rank, it fails on all (docs/many_ranks.md has
+ * exceptions). On the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream
+ * and checks its inputs there; by default a later call reports its errors ("status_lag"). CUDA graphs can capture it.
  *
  * @param opt stepped.
  * @param stream on CUDA the stream of the step. NULL on the CPU.
@@ -1183,11 +1186,11 @@ shampoo_status shampoo_optimizer_get(const shampoo_optimizer* opt, int32_t group
  * @retval SHAMPOO_E_INVALID a bound scalar is out of range, a key has different values on different ranks, or a
  *     gradient is NULL on some ranks only.
  * @retval SHAMPOO_E_STATE a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
- *     gradient. Or a failed load has left the state unusable, a step counter in the state is out of range, or counters
- *     or parameters (key "verify_replicas") differ between ranks. On CUDA also: a step at which roots are due was
- *     captured, a graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
- * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the parameter, the
- *     block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
+ *     gradient. Or a failed load has left the state unusable, a step counter is out of range, or step counters or (with
+ *     "verify_replicas") parameters differ between ranks. On CUDA also: a step at which roots are due was captured, a
+ *     graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
+ * @retval SHAMPOO_E_NUMERIC a gradient is not finite, or a state would overflow: the error names the element and what
+ *     to try. Or a factor matrix is not finite, its root has failed too often, or the last step has skipped an update.
  * @retval SHAMPOO_E_COMM a collective has failed, or a CUDA call has failed in an earlier step with several ranks.
  *     Parameters may be partly written, and every later step fails.
  */
@@ -1196,30 +1199,30 @@ shampoo_status shampoo_optimizer_step(shampoo_optimizer* opt, void* stream);
 /**
  * Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
  * blend times its average. The keys "averaging" and "weight_ema" select the average. Parameters without an average are
- * copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it is enqueued on the
- * last call's stream, which must not be in a capture. It blocks if it exchanges data with other ranks.
+ * copied. Parameters and state are unchanged. With replicas or shard_mode=gather, the call is collective and blocks. On
+ * CUDA it is enqueued on the optimizer's last stream, which must not be in a capture.
  *
  * @param opt read.
  * @param blend in [0, 1]; 1 writes the averages.
  * @param count the number of parameters of the plan.
- * @param weights for each parameter, memory that receives the result for the part that this rank holds. It has the form
- *     of shampoo_buffers.out, must not overlap the parameter, and can be the memory of the gradient. NULL: no result.
- * @retval SHAMPOO_E_STATE a parameter has never been bound, a failed load has left the state unusable, counters or
- *     parameters differ between ranks, another rank makes a step instead, or the last call's stream is in a capture.
+ * @param weights for each parameter, memory that receives the result for the elements that this rank holds. It has the
+ *     form of shampoo_buffers.out. It must not overlap the parameter, but may be the gradient. NULL: no result.
+ * @retval SHAMPOO_E_STATE a parameter has never been bound, a failed load has left the state unusable, step counters or
+ *     parameters differ between ranks, another rank makes a step, or the optimizer's last stream is in a capture.
  */
 shampoo_status shampoo_optimizer_export(shampoo_optimizer* opt, double blend, int32_t count, void* const* weights);
 
 /**
  * Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step() would
  * report it. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
- * anything to report. On CUDA with several ranks the call is collective. If wait is not 0, the call blocks until all
- * steps are done, including replays on the stream of the last call.
+ * anything to report. On CUDA with several ranks the call is collective. If it waits (see wait), it blocks until all
+ * steps are done, including replays on the optimizer's last stream.
  *
  * @param opt queried.
  * @param wait 0: report only what is known without waiting; several ranks on CUDA always wait. Any other value: wait.
- * @param step_out receives the number of the rejected step, or 0 if there is none. Calls of shampoo_optimizer_step()
+ * @param step_out receives the number of the failed step, or 0 if no step failed. Calls of shampoo_optimizer_step()
  *     that enqueued a step are numbered from 1; a graph replay has the number of the captured call. May be NULL.
- * @retval SHAMPOO_OK no step has been rejected since the last report.
+ * @retval SHAMPOO_OK no step has failed since the last report.
  * @return otherwise the code with which shampoo_optimizer_step() would have failed, or SHAMPOO_E_COMM.
  */
 shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, int64_t* step_out);
@@ -1234,49 +1237,46 @@ shampoo_status shampoo_optimizer_status(shampoo_optimizer* opt, int32_t wait, in
 const char* shampoo_optimizer_error(const shampoo_optimizer* opt);
 
 /**
- * Returns a counter of the optimizer. Counters are 0 in a new optimizer, unless noted. On CUDA they include only the
- * steps whose outcome a later call has read from the device. Keys:
+ * Returns a counter or another statistic of the optimizer. All are 0 in a new optimizer, unless noted. On CUDA they
+ * include only the steps whose outcome a later call has read from the device. Their names:
  *
  * - "steps": steps made.
  * - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it. A step without
  *   a gradient in the group does not count, unless the key "count_empty_steps" is true. On CUDA the call blocks: it
- *   reads the counter in the order of the last call's stream, and does not wait for replays on other streams.
- * - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
- * - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not
- *   finite or would have overflowed. With "on_nonfinite" skip_step, the other blocks of a skipped step are not counted.
- *   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
+ *   reads the counter in the order of the optimizer's last stream, and does not wait for replays on other streams.
+ * - "skipped_steps": steps skipped because of on_nonfinite=skip_step; they are not among "steps".
+ * - "nonfinite_blocks": how often a block caused a skip, because its gradient or its direction was not finite, or
+ *   because a state, out or copy would have overflowed. With on_nonfinite=skip_step, the other blocks of a skipped step
+ *   are not counted. With shard_mode=gather, a rank counts blocks that it owns or of which it holds elements.
  * - "root_computed": inverse roots and eigenbases computed. Of these, by method: "root_scalar", "root_diagonal",
  *   "root_eigen", "root_newton", "root_higher_order", "root_cans".
  * - "root_retried": roots that the recovery ladder (docs/roots.md) computed after the first attempt failed. Of these,
- *   by rung: "root_retried_float64" (the same method in float64), "root_retried_eigen" (eigendecomposition in float64),
- *   "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device"
- *   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
+ *   by rung: "root_retried_float64", "root_retried_eigen", "root_retried_dsyevr", "root_retried_dsyev" and, only on
+ *   CUDA, "root_retried_device" and "root_retried_device_newton".
  * - "root_reused": previous roots kept because every rung failed.
  * - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise": the
  *   time that all steps together spent in the named phase, in seconds; 0 unless "track_times" is true. On the CPU, the
  *   times of all threads are added. On CUDA, the time is measured in the stream.
  * - "root_error.STAT" and "root_residual.STAT", if "track_root_residuals" is true: errors of the inverse roots of the
- *   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
- *   worst: the index of the matrix with the largest error, counted from 0 over the factor matrices of all blocks in the
- *   order of the plan; -1 if nothing is tracked. The log names this matrix (level 2).
+ *   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices. STAT
+ *   can also be worst: the index of the matrix with the largest error (docs/roots.md), or -1 if nothing is tracked.
  *
  * @param opt queried.
- * @param key one of those above.
+ * @param key one of the names above.
  * @param value_out receives the number.
- * @retval SHAMPOO_E_STATE for "step.G": a failed load has left the state unusable or, on CUDA, the last call's stream
- *     is in a capture.
+ * @retval SHAMPOO_E_STATE for "step.G": a failed load has left the state unusable, or the last stream is in a capture.
  */
 shampoo_status shampoo_optimizer_stat(const shampoo_optimizer* opt, const char* key, double* value_out);
 
 /* ====================================================================================================================
  * State: named entries
  *
- * The state is everything that an optimizer keeps between steps, as named arrays (*entries*). Names are the same in
- * every run of a plan. If an optimizer with an equal plan gets a copy of all entries, its steps are bit-identical.
+ * The state is everything that an optimizer keeps between steps, as named arrays (*entries*). Names are the same for
+ * all optimizers with equal plans. If such an optimizer gets a copy of all entries, its steps are bit-identical.
  *
  * "group.g/step" is one I64: the number of steps of group g. All other names begin with the name of a parameter and the
- * index of a block within it, from 0: "parameter/block/factor.1". docs/checkpoints.md lists the states of each method
- * with their shapes.
+ * index of a block within it, from 0. For example, "w/0/factor.1" is the factor matrix of dim 1 in block 0 of "w".
+ * docs/checkpoints.md lists the states of each method with their shapes.
  * ================================================================================================================= */
 
 /** An entry of the state. Begin with SHAMPOO_STATE_ENTRY_INIT. */
@@ -1287,8 +1287,8 @@ typedef struct shampoo_state_entry {
   const char* key;
   /** Shape in elements, outermost dim first; ndim entries, the others are 0. */
   int64_t shape[8];
-  /** For an entry whose elements correspond to those of the block: index of the block's first element in the whole
-   * flattened parameter. -1 for other entries, including those whose elements are coordinates in an eigenbasis. */
+  /** If the elements correspond one-to-one to those of the block: index of the block's first element in the whole
+   * flattened parameter. Otherwise -1, for example for coordinates in an eigenbasis. */
   int64_t flat_offset;
   /** Size in the arena, in bytes. Factor matrices and inverse roots of size 128 and above, and all factor matrices of
    * methods soap and kl_shampoo, are stored as one triangle. Reading and writing always use the full matrix. */
@@ -1331,13 +1331,11 @@ shampoo_status shampoo_state_count(const shampoo_optimizer* opt, int64_t* count_
 shampoo_status shampoo_state_describe(const shampoo_optimizer* opt, int64_t index, shampoo_state_entry* entry);
 
 /**
- * Copies elements of an entry out of the state (if arenas are bound: out of the last state_out). Blocks until the copy
- * is done. On CUDA it follows all steps on the stream.
+ * Copies elements of an entry out of the state. Blocks until the copy is done.
  *
  * @param opt read.
  * @param index in [0, number of entries).
- * @param first index of the first element, row-major in the shape of the entry; for a symmetric entry, in the full
- *     matrix.
+ * @param first index of the first element, row-major in the entry's shape; for a symmetric entry, in the full matrix.
  * @param count number of elements.
  * @param dst receives `count` elements of the entry's dtype.
  * @param dst_bytes size of dst in bytes.
@@ -1350,7 +1348,7 @@ shampoo_status shampoo_state_read(shampoo_optimizer* opt, int64_t index, int64_t
                                   size_t dst_bytes, int32_t dst_device_type, void* stream);
 
 /**
- * Copies elements into an entry of the state (if arenas are bound: of the last state_out). Blocks during the copy.
+ * Copies elements into an entry of the state. Blocks until the copy is done.
  *
  * @param opt changed.
  * @param index in [0, number of entries).
@@ -1372,21 +1370,21 @@ shampoo_status shampoo_state_write(shampoo_optimizer* opt, int64_t index, int64_
  * ================================================================================================================= */
 
 /**
- * Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. If arenas are
- * bound, it saves the last state_out. The parameters are not saved: the caller must save them.
+ * Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. The parameters
+ * are not saved: the caller must save them.
  *
- * The index is written last, so earlier checkpoints in the directory remain intact if a save fails or is killed. A
- * successful save then removes all but the newest checkpoints; the key "checkpoint_keep" is the number that remains.
- * Collective over world. Blocks until the files have been written to disk.
+ * The index is written last. If a save fails or is killed, earlier checkpoints in the directory remain intact. A
+ * successful save removes old checkpoints; the largest "checkpoint_keep" of all optimizers is the number that remains.
+ * The call is collective over world, and blocks until the files have been written to disk.
  *
  * @param opts the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
  *     different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
- *     the same name. Equal names on different ranks mean one parameter, with equal dtype, shape, step and
- *     hyper-parameters. If several ranks keep states of the same elements, for example replicas without a
- *     replica_comm, these ranks must have equal plans and states.
+ *     the same name. Equal names on different ranks mean one parameter: its dtype, shape, step counter and
+ *     hyper-parameters must be the same on these ranks. If several ranks keep states of the same elements, for example
+ *     replicas without a replica_comm, these ranks must have equal plans and states.
  * @param count number of optimizers of this rank, >= 0.
- * @param world communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
- *     optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
+ * @param world communicator of all ranks of the job. It may take device memory only if every rank has an optimizer on
+ *     CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
  * @param directory path that all ranks see. It is created if it does not exist; its parent must exist.
  * @param stream on CUDA the stream of the copies. NULL on the CPU.
  * @retval SHAMPOO_E_INVALID an argument is wrong on some rank, names clash, or an optimizer has more ranks than world.
@@ -1402,16 +1400,18 @@ shampoo_status shampoo_save(shampoo_optimizer* const* opts, int32_t count, shamp
  * Loads a checkpoint, which any number of ranks can have saved. Training continues with bit-identical results if blocks
  * and hyper-parameters are the same and the caller restores the parameters.
  *
- * Names and shapes of all parameters, dtypes of states, "method", "second_moment", and the grafting method (if it has a
- * state) must match, and the checkpoint must have every state that the optimizers need (docs/checkpoints.md). Other
- * hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
- * what happens to blocks that the checkpoint does not have, for example because "shard_mode" is local and the number of
- * shards differs; by default the load fails. A load that fails leaves the optimizers unchanged, with one exception: a
- * failure while large states are written can make the optimizers unusable. Steps then fail with SHAMPOO_E_STATE until a
- * load succeeds. Collective over world. Blocks until the load is done.
+ * Names and shapes of parameters, dtypes of states and "method" must match. Some values of "grafting" and
+ * "second_moment" add a state, and others do not. For each of the two keys, if the saved value and the value of the
+ * optimizer both add a state, these values must match. The checkpoint must have every state that the optimizers need
+ * (docs/checkpoints.md). Other hyper-parameters are those of the loading optimizer; the log lists the differences. The
+ * key "on_block_mismatch" says what happens to blocks that the checkpoint does not have, for example because
+ * "shard_mode" is local and the number of shards differs; by default the load fails. A load that fails leaves the
+ * optimizers unchanged, with one exception: a failure while large states are written can make the optimizers unusable.
+ * Steps then fail with SHAMPOO_E_STATE until a load succeeds. The call is collective over world, and blocks until the
+ * load is done.
  *
  * @param opts the optimizers of this rank. Together, the optimizers of all ranks must have all parameters of the
- *     checkpoint. If arenas are bound, the last state_out is written: bind it as the next state_in.
+ *     checkpoint. If arenas are bound, state_out is written: bind it as the next state_in.
  * @param count number of optimizers of this rank, >= 0.
  * @param world as for shampoo_save().
  * @param directory a directory, whose last checkpoint is loaded, or the path of the index of a checkpoint.
@@ -1437,14 +1437,14 @@ typedef struct shampoo_root_info {
   int32_t method;
   /** Iterations of an iterative method; otherwise 0. */
   int32_t iterations;
-  /** 1: converged to root_tolerance, always with methods 0, 1, 2 and 5. 0: stopped at root_max_iterations; x is the
+  /** 1: converged to root_tolerance; with methods 0, 1, 2 and 5, always 1. 0: stopped at root_max_iterations; x is the
    * last iterate, so check residual. -1: stopped before root_tolerance was reached, because x no longer improved. */
   int32_t converged;
   /** Number of further attempts by the recovery ladder; 0 if the first attempt succeeded. */
   int32_t retried;
-  /** Largest element of |A x^p - I|, in float64. A is the matrix including epsilon, and p is root_num / (root_den *
-   * exponent_multiplier). With pseudo_inverse, I is replaced by the projector onto the eigenvectors that the
-   * pseudo-inverse keeps. NaN if x^p or the projector cannot be computed; 0 if exponent_multiplier is 0. */
+  /** Largest element of |A x^p - I|, in float64. A is the argument `a` + e I, with negative eigenvalues corrected
+   * (docs/roots.md), and p is root_num / (root_den * exponent_multiplier). With pseudo_inverse, the projector onto the
+   * kept eigenvectors replaces I. NaN if x^p or the projector cannot be computed; 0 if exponent_multiplier is 0. */
   double residual;
 } shampoo_root_info;
 
@@ -1455,20 +1455,20 @@ typedef struct shampoo_root_info {
 /**
  * Computes the inverse root x = (a + e I)^(-exponent_multiplier * root_den / root_num) of a symmetric matrix, as a step
  * does with a factor matrix, including the recovery ladder. e is root_relative_epsilon times the mean eigenvalue of `a`
- * (its trace divided by n), or epsilon if that key is set instead. With root_method higher_order, epsilon is relative
- * to a bound on the largest eigenvalue. With root_relative_epsilon, the root of a matrix of zeros or subnormal numbers
- * is the identity. docs/roots.md describes the methods (key "root_method"), negative eigenvalues and root_rank_handling
- * pseudo_inverse. If newton or higher_order stops at root_max_iterations, this function returns the last iterate
- * (info->converged is 0), whereas a step uses it only if its residual is small.
+ * (its trace divided by n), or, if the key "epsilon" is above 0, epsilon. With root_method=higher_order, epsilon is
+ * relative to a bound on the largest eigenvalue. With root_relative_epsilon above 0, the root of a matrix of zeros and
+ * subnormal numbers is the identity. docs/roots.md describes the methods (key "root_method"), negative eigenvalues and
+ * root_rank_handling=pseudo_inverse. If newton or higher_order stops at root_max_iterations, this function returns the
+ * last iterate (info->converged is 0), whereas a step uses it only if its residual is small.
  *
- * @param config read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root_". If
- *     "root_dtype" is auto, dtype is used.
+ * @param config read: "epsilon" (which may be 0 here), "exponent_multiplier", "row_sum_epsilon", and all keys that
+ *     begin with "root_". If "root_dtype" is auto, dtype is used.
  * @param n number of rows and of columns of the matrix, 1..32750.
  * @param dtype of `a` and x: SHAMPOO_F32 or SHAMPOO_F64.
  * @param a n * n elements, row-major, symmetric. Elements on and below the diagonal are read.
  * @param x receives n * n elements, row-major, exactly symmetric. It may equal `a`; otherwise the two must not overlap.
- * @param root_num numerator of the order of the root, >= 1. The inverse fourth root has root_num 4 and root_den 1.
- * @param root_den denominator of the order, >= 1. With root_method newton, it must divide root_num.
+ * @param root_num numerator of the degree of the root, >= 1. The inverse fourth root has root_num 4 and root_den 1.
+ * @param root_den denominator of the degree, >= 1. With root_method=newton, it must divide root_num.
  * @param info filled; struct_size must be set. May be NULL.
  * @retval SHAMPOO_E_INVALID n, dtype or the root is out of range, or values of the config contradict each other.
  * @retval SHAMPOO_E_NUMERIC `a` has a NaN or infinity, or no finite root was found, for example because epsilon is 0

@@ -244,12 +244,12 @@ static inline void shampoo_mpi_release(void* user) {
  * wait for this rank forever. The library calls abort if a collective of the optimizer fails on this rank, if this rank
  * receives invalid data, or if this rank fails at a point where other ranks would wait for it. A caller that wants to
  * end the job itself sets ops->abort to NULL before calling shampoo_comm_from_ops(). If a collective then fails on this
- * rank, the function of the library returns SHAMPOO_E_COMM on this rank, and the other ranks may wait.
+ * rank, the function of the library returns SHAMPOO_E_COMM on this rank, and the other ranks may wait forever.
  *
  * The callback release frees the duplicate when the shampoo_comm and every optimizer that uses the shampoo_comm have
  * been destroyed. MPI frees a communicator collectively: destroy these objects on all ranks, in the same order relative
- * to other collective calls, and before MPI_Finalize(). If they are destroyed later, the duplicate is not freed, which
- * is allowed.
+ * to other collective calls, and before MPI_Finalize(). These objects may also be destroyed after MPI_Finalize(), but
+ * the duplicate is then not freed.
  *
  * Collective over comm. Blocks until the other ranks have made the call.
  *

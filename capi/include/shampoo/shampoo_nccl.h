@@ -29,8 +29,8 @@
  * shampoo_comm_destroy(comm);  // the optimizer keeps its own reference
  * @endcode
  *
- * NCCL moves GPU memory, so the communicator is for optimizers on CUDA. An optimizer on the CPU rejects it with
- * SHAMPOO_E_UNSUPPORTED.
+ * NCCL exchanges data in GPU memory, so the communicator is for optimizers on CUDA. An optimizer on the CPU rejects it
+ * with SHAMPOO_E_UNSUPPORTED.
  *
  * The conventions of shampoo.h hold here too, with these differences and additions:
  *
@@ -182,8 +182,8 @@ static inline void shampoo_nccl_abort(void* user) {
  * ranks on the same machine: on these ranks, the caller must limit the waiting time.
  *
  * @param comm address of the caller's communicator. The variable *comm must live as long as the shampoo_comm and every
- *     optimizer that uses the shampoo_comm. While one of these optimizers is called, no other thread may use *comm. At
- *     the end, the caller destroys the communicator, unless *comm is NULL.
+ *     optimizer that uses the shampoo_comm. While one of these optimizers is called, no other thread may use *comm.
+ *     After all of them have been destroyed, the caller destroys the communicator, unless *comm is NULL.
  * @param ops receives the same fields as from shampoo_nccl_ops(), and the callback abort.
  * @return ncclSuccess; ncclInvalidArgument if comm, *comm or ops is NULL; or the error of an NCCL call. On failure *ops
  *     is unchanged.

@@ -12,7 +12,7 @@ struct CommandSpec {
   const char* name;
   Command command;
   size_t paths;
-  const char* operands;  // the operands as the error message shows them, such as "PATH"
+  const char* operands;  // the names of the paths in the error message, such as "A B"
 };
 constexpr CommandSpec kCommands[] = {{"inspect", Command::kInspect, 1, "PATH"},
                                      {"verify", Command::kVerify, 1, "PATH"},

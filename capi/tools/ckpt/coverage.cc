@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kWindow = int64_t{1} << 22;  // number of elements that are examined together
 
-// A set of elements of a parameter. Elements must be added in ascending order. Text() lists the first kMaxListed
-// ranges.
+// A set of elements of a parameter. Elements must be added in ascending order. Text() lists the first kMaxListed ranges
+// of consecutive elements.
 class ElementRanges {
  public:
   void Add(int64_t first, int64_t count = 1) {

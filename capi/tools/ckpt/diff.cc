@@ -120,7 +120,7 @@ class CheckpointDiff {
       const int at = b_.Find(batch.ParamAt(position).name);
       if (at < 0 || b_.outline.params[static_cast<size_t>(at)].shape != batch.ParamAt(position).shape) continue;
       b_params[position] = at;
-      b_blocks[at];
+      b_blocks[at];  // adds an empty list, so that ReadBlocks() reads the blocks of this parameter
     }
     CheckpointIndex b_index;
     SHAMPOO_RETURN_IF_ERROR(ReadBlocks(

@@ -12,15 +12,16 @@
 
 namespace shampoo::ckpt {
 
-// Runs the command inspect: prints the contents of a checkpoint. If states are damaged, prints messages to stderr and
-// sets *exit to kProblemFound. Returns an error if the index of the checkpoint cannot be read.
+// Runs the command inspect: prints the contents of a checkpoint. If states or files are damaged, prints messages to
+// stderr and sets *exit to kProblemFound, otherwise to kSuccess. Returns an error if the index of the checkpoint cannot
+// be read.
 Status Inspect(const Arguments& arguments, ExitCode* exit);
 
 // Prints a checkpoint. Inspect() calls Begin() once, then Add() for each parameter, and End() once.
 //   outline: the index of the checkpoint, without any block (source.h)
-//   blocks:  the blocks of the parameter, sorted by SortByPlace
-//   sums:    the sums over the parameter's states (sums.h); nullptr if norms were not requested
-//   damage:  the messages about damaged states and files
+//   blocks:  all blocks of the parameter, sorted by SortByPlace() (source.h)
+//   sums:    the sums over the parameter's states (sums.h); nullptr with --no-norms
+//   damage:  the messages about damaged states and files; empty if there is no damage
 class Report {
  public:
   virtual ~Report() = default;

@@ -80,7 +80,7 @@ class JsonReport : public Report {
       json["groups"].push_back({{"step", group.step}, {"config", std::move(config)}});
     }
     std::string text = Dumped(json);
-    text.pop_back();
+    text.pop_back();  // removes the closing brace, because Add() and End() append more members
     Print(text + ",\n\"parameters\":[");
   }
 

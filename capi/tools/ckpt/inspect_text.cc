@@ -21,8 +21,8 @@ std::string Listed(const std::vector<int64_t>& numbers) {
   return text;
 }
 
-// Returns the values of the hyper-parameters in kMain, then of all others that differ from their defaults or that this
-// version does not know.
+// Returns the names and values of the hyper-parameters in kMain, then of all others whose value differs from the
+// default or that this version does not know.
 std::string ConfigText(const StoredGroup& group) {
   constexpr const char* kMain[] = {"lr",           "beta1",    "beta2",
                                    "epsilon",      "momentum", "max_preconditioner_dim",
@@ -42,7 +42,7 @@ std::string ConfigText(const StoredGroup& group) {
   return text;
 }
 
-// Returns the names of the states of a block, grouped by dtype: "f32 factor.0 momentum, i32 diagonal".
+// Returns the names of the states of a block, grouped by dtype, such as "f32 factor.0 momentum, i32 diagonal".
 std::string EntriesText(const StoredBlock& block) {
   std::map<std::string, std::string> of_dtype;
   for (const StoredEntry& entry : block.entries) of_dtype[NameOf(entry.dtype)] += " " + entry.state;

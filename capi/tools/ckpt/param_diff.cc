@@ -27,8 +27,8 @@ bool HasBasis(const std::set<std::string>& states) {
   return std::any_of(states.begin(), states.end(), [](const auto& state) { return state.starts_with("basis."); });
 }
 
-// The number of elements and the dtype of one state of a parameter in one checkpoint, over all blocks. The number is
-// correct only for an elementwise state, which has one element for each element of the block.
+// The dtype of one state of a parameter in one checkpoint, and the number of elements of this state in all blocks
+// together. The number is correct only for an elementwise state, which has one element for each element of the block.
 struct StateExtent {
   int64_t elements = 0;
   Dtype dtype = Dtype::kF32;

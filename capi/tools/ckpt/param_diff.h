@@ -13,12 +13,12 @@ namespace shampoo::ckpt {
 
 // The differences between the states of one parameter in two checkpoints.
 struct ParamDiff {
-  std::map<std::string, StateDifference> states;  // all states that were compared
-  std::vector<std::string> notes;  // messages about states that were not compared or have different dtypes
+  std::map<std::string, StateDifference> states;  // by name of the state; only states that were compared
+  std::vector<std::string> notes;  // messages about states that were not compared, and about different dtypes
 };
 
 // Compares the states of a parameter that has the same shape in the checkpoints A and B. a, b: all blocks of the
-// parameter in A and in B, sorted by SortByPlace (source.h).
+// parameter in A and in B, sorted by SortByPlace() (source.h).
 Status DiffParam(const StoredParam& param, const std::vector<const StoredBlock*>& a,
                  const std::vector<const StoredBlock*>& b, StateComparer* comparer, ParamDiff* diff);
 

@@ -35,7 +35,7 @@ void ProgressLine::Add(int64_t bytes) {
 
 void ProgressLine::Print() {
   const int64_t percent = bytes_ > 0 ? std::min(int64_t{100}, 100 * done_ / bytes_) : 100;
-  // On a terminal, overwrites the previous line.
+  // On a terminal, overwrites the previous report.
   std::fputs(Cat(terminal_ ? "\r\033[K" : "", what_, ": ", BytesText(done_), " of ", BytesText(bytes_), ", ", percent,
                  " %", terminal_ ? "" : "\n")
                  .c_str(),

@@ -77,7 +77,7 @@ void SumVisitor::AddTriangle() {
 }
 
 void SumVisitor::End(bool damaged) {
-  // The file has only one triangle, but each off-diagonal element occurs twice in the matrix.
+  // squares_ is the sum over the stored triangle. The matrix contains each off-diagonal element of this triangle twice.
   sum_->squares += triangle_ ? 2 * squares_ - diagonal_squares_ : squares_;
   sum_->damaged = sum_->damaged || damaged;
 }

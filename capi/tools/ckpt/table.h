@@ -15,6 +15,7 @@ class Table {
   void AddColumn(const std::string& title, Align align);
   void AddRow(std::vector<std::string> cells) { rows_.push_back(std::move(cells)); }
   bool empty() const { return rows_.empty(); }
+  // Returns the titles and the rows as lines of text. indent: the beginning of each line.
   std::string Text(const std::string& indent = "") const;
 
  private:

@@ -27,7 +27,8 @@ Status Verify(const Arguments& arguments, ExitCode* exit) {
   CheckpointIndex outline;
   std::vector<int64_t> counts;
   if (Status status = ReadOutline(source, &outline, &counts); !status.ok()) {
-    if (status.code() == Code::kUnsupported) return status;  // the format is newer, and the checkpoint may be intact
+    // kUnsupported: this program does not know the format, which is newer, so the checkpoint may be intact.
+    if (status.code() == Code::kUnsupported) return status;
     ReportDamage(status.message());
     return {};
   }

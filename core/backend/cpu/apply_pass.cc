@@ -12,8 +12,8 @@
 namespace shampoo {
 namespace {
 
-// Computes the outputs of a block from the data that its owner has sent, and writes them. Uses the same arithmetic as
-// the owner, so that all ranks write bit-identical values.
+// Computes outputs of a block from the data that the owner of the block has sent, and writes the outputs. Uses the same
+// arithmetic as the owner, so that all ranks write bit-identical values.
 template <typename Real>
 void ApplyReceivedAs(const StepItem& item, const void* exchange, const BlockView& view, int64_t block_first,
                      const Range& part) {

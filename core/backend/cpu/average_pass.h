@@ -33,7 +33,8 @@ class AverageTracker {
                         item_.block->ema_offset.present());
   }
 
-  // Updates the state for elements [at, at + n) of the block. w: the old parameter W. update: U. value: W + U.
+  // Updates the state for elements [at, at + n) of the block. w: the old parameter W. update: U. value: W + U. These
+  // three point to the element `at`.
   void Track(int64_t at, int64_t n, const Real* w, const Real* update, const Real* value) {
     Real written[kChunkElements];
     FindWritten(at, n, w, update, value, written);
@@ -80,8 +81,8 @@ class AverageTracker {
   MutableOperand<Real> offset_;  // the state
 };
 
-// Computes the step of a block if the key `averaging` is set (AveragingStep, core/rules/averages.h). Weight decay and
-// the whole step are applied to the newest iterate. The parameter takes a part of the step and moves towards the
+// Computes the step of a block if the key `averaging` is set (AveragingStep, core/rules/averages.h). Weight decay
+// and the whole update change the newest iterate. The parameter takes a fraction of this update, and moves towards the
 // iterate.
 template <typename Real>
 class AveragingPass {

@@ -20,16 +20,17 @@
 namespace shampoo {
 
 // Updates the eigenvalues of a block's factor matrices, and whitens tensors with these eigenvalues, for
-// factor_correction kl (arXiv 2509.03378). Whitening divides a tensor, along each dim, by the square roots of the
-// eigenvalues of that dim. The state kl_scale holds the inverse square roots. core/rules/basis.h has the rules.
+// factor_correction=kl (arXiv 2509.03378). Whitening divides a tensor, along each dim, by the square roots of the
+// eigenvalues of that dim. The state kl_scale holds the inverse square roots of the eigenvalues. core/rules/basis.h has
+// the rules.
 template <typename Real>
 class BasisEigenvalues {
  public:
   BasisEigenvalues(const BlockContext<Real>& context, const BasisStates<Real>& states)
       : context_(context), states_(states), settings_(*context.program.settings), shape_(context.block.shape) {}
 
-  // Sets the eigenvalues from a gradient. Returns FirstTermScale(), which the caller needs only if the gradient is the
-  // first gradient of the block.
+  // Sets all eigenvalues to FirstEigenvalue() of a gradient. Returns FirstTermScale(), which the caller needs only if
+  // the gradient is the first gradient of the block.
   double Start(const BlockData<Real>& g) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     const int factors = context_.block.present_factors();
@@ -54,8 +55,8 @@ class BasisEigenvalues {
     }
   }
 
-  // Computes the next eigenvalues of all dims from r, the gradient in the eigenbases. Returns false if an eigenvalue
-  // overflows. decay: BasisScalars::eigenvalue_decay.
+  // Computes BasisStates::next_eigenvalues() of all dims from r, the gradient in the eigenbases. Returns false if an
+  // eigenvalue overflows. Does not change the state; Store() does. decay: BasisScalars::eigenvalue_decay.
   bool Average(double decay, const Real* r) const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     Real* const scaled = context_.At(context_.layout.spare);
@@ -74,8 +75,8 @@ class BasisEigenvalues {
     return true;
   }
 
-  // Stores the results of the last Average() for each dim for which ReplacesEigenvalues() is true. decay: as passed to
-  // Average().
+  // Stores the results of the last Average() in the state, for each dim for which ReplacesEigenvalues() is true. decay:
+  // as passed to Average().
   void Store(double decay) const {
     for (int k = 0; k < dims(); ++k) {
       if (!states_.has_factor(k)) continue;
@@ -87,8 +88,8 @@ class BasisEigenvalues {
     }
   }
 
-  // Converts the eigenvalues of dim k from the basis Q_old to the basis Q_new. squares: the squares of the elements of
-  // Q_old^T Q_new, d x d.
+  // Converts the eigenvalues of dim k from the basis Q_old to the basis Q_new. squares: the d x d squares of the
+  // elements of Q_old^T Q_new.
   void Transport(int k, const Real* squares) const {
     const int64_t d = states_.d(k);
     double* const eigenvalues = states_.next_eigenvalues(k);

@@ -16,7 +16,8 @@
 
 namespace shampoo {
 
-// Updates the factor matrices of a block whose method works in eigenbases.
+// Updates the factor matrices of a block whose method works in eigenbases. All functions except Load() and Store() work
+// on the copies in the worker's memory (BasisStates::factor()).
 template <typename Real>
 class BasisFactors {
  public:
@@ -30,12 +31,14 @@ class BasisFactors {
         settings_(*context.program.settings),
         shape_(context.block.shape) {}
 
+  // Copies all factor matrices from the arena.
   void Load() const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     for (int k = 0; k < dims(); ++k) {
       if (states_.has_factor(k)) states_.LoadFactor(k);
     }
   }
+  // Copies all factor matrices back to the arena.
   void Store() const {
     const PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     for (int k = 0; k < dims(); ++k) {
@@ -55,8 +58,9 @@ class BasisFactors {
     return true;
   }
 
-  // For each dim k, computes F_k <- factor_decay F_k + w C_k. C_k is computed from the gradient itself (see
-  // UpdateFactor). w is `weight` or, with factor_correction kl, `weight` times MeanWeight(k).
+  // For each dim k, computes F_k <- factor_decay F_k + w C_k. C_k is the product of the gradient with itself,
+  // contracted over all dims except k (see UpdateFactor()). w is `weight` or, with factor_correction=kl, `weight` times
+  // MeanWeight(k).
   void Update(const BlockData<Real>& g, double weight) const {
     if (!scalars_.updates_factors) return;
     PhaseScope scope = context_.Scope(StepPhase::kFactorUpdate);
@@ -69,7 +73,7 @@ class BasisFactors {
   }
 
   // Updates each F_k as Update() does, but computes C_k from the gradient whitened along all dims except k. w is
-  // BasisScalars::factor_weight times MeanWeight(k). With kl_eigenvalues ema, also updates the eigenvalues. If a state
+  // BasisScalars::factor_weight times MeanWeight(k). With kl_eigenvalues=ema, also updates the eigenvalues. If a state
   // would overflow, returns false; factor matrices of earlier dims may then have changed. r: the gradient in the
   // present eigenbases; the buffers of r are overwritten.
   bool UpdateWhitened(const BlockData<Real>& g, const Contracted<Real>& r) const {

@@ -18,7 +18,8 @@
 
 namespace shampoo {
 
-// Computes the eigenbases of a block, and converts its states from the old bases to the new ones.
+// Computes the eigenbases of a block, and converts the states that are in eigenbases from the old bases to the new
+// ones.
 template <typename Real>
 class BasisRefresh {
  public:
@@ -30,8 +31,8 @@ class BasisRefresh {
         settings_(*context.program.settings),
         shape_(context.block.shape) {}
 
-  // Sets the bases to the eigenvectors of the factor matrices. Called after the first gradient has updated the factor
-  // matrices.
+  // Sets the bases to the eigenvectors of the factor matrices. With basis_order=after, the step calls this function
+  // after the first gradient has updated the factor matrices.
   void Initialize() const {
     PhaseScope scope(context_.worker, context_.memory.times, StepPhase::kRoots);
     const BasisMemory<Real> memory = MemoryForBasis(&scope);
@@ -108,9 +109,10 @@ class BasisRefresh {
   }
 
   // Converts the second moment from the old basis Q_old of dim k to the new basis Q_new, as the key basis_transport
-  // selects. With basis_transport rotate and kl_eigenvalues ema, also converts the eigenvalues of dim k. rotation:
+  // selects. With basis_transport=rotate and kl_eigenvalues=ema, also converts the eigenvalues of dim k. rotation:
   // Q_old^T Q_new; this function may overwrite it. order: BasisMemory::Order(), or nullptr if no orthogonal iteration
-  // ran.
+  // ran. rotate(v): contracts *v along dim k with `rotation`. *v: the second moment; nullptr if the block has none.
+  // *next: working memory; it may be exchanged with *v.
   template <typename Rotate>
   void TransportMoment(int k, Real* rotation, const int32_t* order, const Rotate& rotate, Real** v, Real** next) const {
     const int64_t d = states_.d(k);

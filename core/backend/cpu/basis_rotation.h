@@ -11,8 +11,9 @@
 namespace shampoo {
 
 // `data` is a tensor of the block's shape after its contraction with eigenbases. own: the buffer that holds the
-// contracted tensor, or nullptr if no dim was contracted. half: used only for a matrix that was contracted along both
-// dims; the buffer that holds this matrix after its contraction along the last dim.
+// contracted tensor, or nullptr if no dim was contracted. half: for a matrix that was contracted along both dims, the
+// buffer that holds the matrix after its contraction along only the last dim. For a matrix that was contracted along at
+// most one dim, half is nullptr. For other tensors, half is not used.
 template <typename Real>
 struct Contracted {
   BlockData<Real> data;
@@ -28,7 +29,7 @@ class BasisRotation {
   BasisRotation(const BlockContext<Real>& context, const BasisStates<Real>& states)
       : context_(context), states_(states) {}
 
-  // Contracts `from` with the basis of each dim k that has one and for which takes(k) is true, starting with the last
+  // Contracts `from` with the basis of each dim k that has a basis and for which takes(k) is true. Starts with the last
   // dim. form: which index of a basis is summed over (kronecker.h). The contractions write alternately to the two
   // buffers.
   template <typename Takes>

@@ -10,13 +10,14 @@
 
 namespace shampoo {
 
-// Gives access to states of a block with method soap or kl_shampoo. Factor matrices are unpacked to the worker's
-// memory, in the computation dtype. The other states are used directly in the arena.
+// Gives access to states of a block with method soap or kl_shampoo. LoadFactor() copies a factor matrix to the worker's
+// memory, in the computation dtype, and StoreFactor() copies it back. The other states are used directly in the arena.
 template <typename Real>
 class BasisStates {
  public:
   explicit BasisStates(const BlockContext<Real>& context) : context_(context) {}
 
+  // Returns the number of elements that factor() needs for all dims of a block.
   static int64_t FactorElements(const Block& block) {
     int64_t elements = 0;
     for (int k = 0; k < block.factor_count(); ++k) {
@@ -24,6 +25,7 @@ class BasisStates {
     }
     return elements;
   }
+  // Returns the number of elements that next_eigenvalues() needs for all dims of a block.
   static int64_t VectorElements(const Block& block) {
     int64_t elements = 0;
     for (int k = 0; k < block.factor_count(); ++k) elements += block.has_factor(k) ? block.shape[k] : 0;
@@ -34,7 +36,7 @@ class BasisStates {
   int dims() const { return context_.block.factor_count(); }
   bool has_factor(int k) const { return context_.block.has_factor(k); }
   int64_t d(int k) const { return context_.block.shape[k]; }
-  // The factor matrix F_k: d x d, with d = d(k). Only the lower triangle is used.
+  // The copy of the factor matrix F_k in the worker's memory: d x d, with d = d(k). Only the lower triangle is used.
   Real* factor(int k) const {
     Real* at = context_.At(context_.layout.pairs);
     for (int i = 0; i < k; ++i) at += has_factor(i) ? d(i) * d(i) : 0;
@@ -42,10 +44,10 @@ class BasisStates {
   }
   // The eigenbasis Q_k of F_k: d x d. The columns are the basis vectors.
   Real* basis(int k) const { return InArena<Real>(context_.block.basis[static_cast<size_t>(k)]); }
-  // The state kl_scale of dim k (factor_correction kl, which method kl_shampoo always uses): the inverse square root of
+  // The state kl_scale of dim k (factor_correction=kl, which method kl_shampoo always uses): the inverse square root of
   // the eigenvalue for each column of basis(k).
   Real* scale(int k) const { return InArena<Real>(context_.block.kl_scale[static_cast<size_t>(k)]); }
-  // Memory for the next eigenvalues of dim k, from which scale(k) is then computed.
+  // Memory of the worker for d(k) new eigenvalues of dim k, from which the step then computes scale(k).
   double* next_eigenvalues(int k) const {
     auto* at = reinterpret_cast<double*>(context_.At(context_.layout.vectors));
     for (int i = 0; i < k; ++i) at += has_factor(i) ? d(i) : 0;

@@ -54,8 +54,8 @@ class BasisStep {
   Real* Buffer(int64_t offset) const { return context_.At(offset); }
   Real* spare() const { return Buffer(context_.layout.spare); }
 
-  // Makes a step with basis_order `before`: updates the factor matrices and the eigenbases, then computes the direction
-  // from the same gradient.
+  // Makes a step with basis_order=before: updates the factor matrices and the eigenbases, and then computes the
+  // direction from the same gradient.
   void RunBefore(const BlockData<Real>& g) {
     const bool fits = !states_.is_kl() || factors_.UpdateWhitened(g, rotation_.Rotate(g));
     if (!states_.is_kl()) factors_.Update(g, scalars_.factor_weight);
@@ -123,10 +123,10 @@ class BasisStep {
     });
   }
 
-  // Makes the first step with basis_order `after`: initializes the factor matrices and the eigenbases from the
-  // gradient. The gradient is not whitened (basis_eigenvalues.h), because there are no eigenbases yet. With kl_init
-  // auto, Start() sets all eigenvalues to the same number. It returns the factor by which whitening with these
-  // eigenvalues would scale the products of the gradient.
+  // Makes the first step with basis_order=after: initializes the factor matrices and the eigenbases from the gradient.
+  // The gradient is not whitened (basis_eigenvalues.h), because there are no eigenbases yet. With kl_init=auto, Start()
+  // sets all eigenvalues to the same number. Start() returns the factor by which whitening with these eigenvalues would
+  // scale the products of the gradient with itself.
   void RunFirst(const BlockData<Real>& g) {
     double weight = scalars_.factor_weight;
     if (states_.is_kl() && StartsFromGradient(settings_)) weight *= eigenvalues_.Start(g);
@@ -139,14 +139,15 @@ class BasisStep {
     const Contracted<Real> r = rotation_.Rotate(g);
     Filter(r.data, nullptr);
     const Real* const direction = Back();
-    // Without factor matrices, the direction is in the buffer `filtered`, which a refresh would overwrite. For such a
-    // block, refreshes() is false.
+    // If the block has no factor matrices, the direction is in the buffer `filtered`, which a refresh would overwrite.
+    // For such a block, refreshes() is false.
     if (context_.item.schedule.refreshes() && IsBasisDue(settings_, 1)) RefreshAfter(direction);
     factors_.Store();
     Apply(direction, true);
   }
 
-  // Computes the direction in the present bases, then updates the factor matrices and the eigenbases.
+  // Makes a later step with basis_order=after: computes the direction in the current bases, and then updates the factor
+  // matrices and the eigenbases.
   void RunAfter(const BlockData<Real>& g) {
     if (states_.is_kl() && StartsFromGradient(settings_) && factors_.AreNegligible()) eigenvalues_.Start(g);
     const Contracted<Real> r = rotation_.Rotate(g);
@@ -170,7 +171,7 @@ class BasisStep {
   const Real* Back() const { return rotation_.RotateBack(Buffer(context_.layout.filtered)).data.data; }
 
   // Updates the filtered gradient and the second moment, and writes the direction in the eigenbases to `filtered`.
-  // copy: receives the filtered gradient; nullptr if it is not needed.
+  // r: the gradient in the eigenbases. copy: receives the filtered gradient; nullptr if the caller does not need it.
   void Filter(const BlockData<Real>& r, Real* copy) {
     Real* const d = Buffer(context_.layout.filtered);
     const bool has_moment = context_.block.second_moment.present();
@@ -213,8 +214,8 @@ class BasisStep {
     return *std::max_element(largest, largest + parts);
   }
 
-  // Divides H by the power inverse_exponent of the second moment. If the exponent is 1/2 and Filter() needs no copy of
-  // H, FilterGradient() divides H, and this function is not called.
+  // Divides H by the power inverse_exponent of the second moment. Filter() does not call this function if the exponent
+  // is 1/2 and the argument `copy` of Filter() is nullptr, because FilterGradient() has then divided H.
   void DivideByPower(Real* h) const {
     Operand<Real> moment(context_.memory.arena + context_.block.second_moment.offset,
                          context_.block.second_moment.dtype);

@@ -30,7 +30,7 @@ struct BlockContext {
   const Block& block;
   const StepMemory& memory;
   const WorkspaceLayout& layout;
-  char* const own;
+  char* const own;  // the memory of the worker's slot, at WorkspaceLayout::ItemAt()
   Team::Worker* const worker;
 };
 

@@ -21,6 +21,7 @@ class BlockDataOperand {
   BlockDataOperand(const BlockDataOperand&) = delete;
   BlockDataOperand& operator=(const BlockDataOperand&) = delete;
 
+  // Returns the argument `run` for ForEachViewChunk().
   int64_t run() const { return operand_.run(); }
   const Real* Read(int64_t first, int64_t count) { return operand_.Read(first, count); }
 

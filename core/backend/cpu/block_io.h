@@ -43,6 +43,7 @@ class BlockIo {
     return {g, row};
   }
 
+  // Returns the norm of a dense array with as many elements as the block.
   double Norm(const Real* p) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     return std::sqrt(SumOverParts(context_.block.elements, &scope, [&](const Range& part) {
@@ -50,7 +51,8 @@ class BlockIo {
     }));
   }
 
-  // Scales or limits a direction according to the keys of the group, and applies it. The direction is
+  // Scales or limits a direction according to the keys of the group (core/rules/norms.h), and applies it with
+  // ApplyDirection(). If a result would not be finite, skips the update instead. The direction is
   // p * scale.down * scale.up, and its norm is scale.size.
   void Apply(const Real* p, const DirectionScale& scale) const {
     const Settings& settings = *context_.program.settings;
@@ -97,7 +99,7 @@ class BlockIo {
 
   // Applies a direction in a group that sets the key averaging.
   void ApplyAveraged(const Real* p, const DirectionScale& scale) const {
-    // One of these buffers may contain p. The step no longer needs any other data in these buffers.
+    // p may point to one of these buffers. The step no longer needs any other data in these buffers.
     const int64_t buffers[] = {context_.layout.direction[0], context_.layout.direction[1], context_.layout.gradient};
     Real* free[2];
     size_t found = 0;
@@ -145,6 +147,7 @@ class BlockIo {
   }
 
   char* RadiusInArena() const { return context_.memory.arena + context_.block.radius.offset; }
+  // Returns the norm that norm_control=hyperball maintains, or 0 if this norm is not known yet.
   double ReadRadius() const {
     double stored = 0;
     std::memcpy(&stored, RadiusInArena(), sizeof stored);

@@ -17,9 +17,9 @@ class BlockRounding {
   // Rounds to nearest.
   BlockRounding() = default;
 
-  // OfState() returns how the step of a block, `item`, rounds a state (key state_rounding). OfParam() returns how this
-  // step rounds the parameter and the update (key param_rounding). An export of averages is not a step; for an export,
-  // OfParam() returns rounding to nearest.
+  // OfState() returns the rounding of a state of the block of `item` (key state_rounding). OfParam() returns the
+  // rounding of the parameter and the update in this block (key param_rounding). If `item` describes an export of
+  // averages instead of a step, OfParam() returns rounding to nearest.
   static BlockRounding OfState(const StepItem& item, RoundedState state) {
     return item.program->settings->state_rounding == Rounding::kStochastic ? BlockRounding(item, state)
                                                                            : BlockRounding();
@@ -31,8 +31,8 @@ class BlockRounding {
                : BlockRounding();
   }
 
-  // Rounds elements [first, first + n) of the block to a dtype, and stores them in contiguous memory. from[0] and to[0]
-  // are the element `first`.
+  // Rounds elements [first, first + n) of the block to a dtype, and stores them in contiguous memory. `from` and `to`
+  // point to the element `first`.
   template <typename Real>
   void Store(const Real* from, void* to, Dtype dtype, int64_t first, int64_t n) const;
   // Rounds elements [first, first + n) of the block in place. elements[0] is the element `first`. n must be at most

@@ -19,7 +19,7 @@ namespace shampoo {
 namespace {
 
 // Runs the step of one block. Direction is the class for the method of the block, such as ShampooDirection. If a state
-// is stored in another dtype than Real, the step uses the new state unrounded, and rounds it once to store it.
+// is stored in another dtype than Real, the step computes with the unrounded new state, and rounds it only to store it.
 template <typename Real, template <typename> class Direction>
 class BlockStep {
  public:
@@ -74,7 +74,7 @@ class BlockStep {
     io_.Apply(p.data, scale);
   }
 
-  // Returns the inner product of two matrices or dense tensors.
+  // Returns the inner product of two tensors of the block's shape.
   double InnerProduct(const BlockData<Real>& a, const BlockData<Real>& b) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     return SumOverParts(context_.block.elements, &scope, [&](const Range& part) {

@@ -10,10 +10,10 @@
 
 namespace shampoo {
 
-// Memory that the steps of all blocks share.
+// Memory for the steps of all blocks.
 struct StepMemory {
   char* arena;
-  const WorkspaceLayout* layout;
+  const WorkspaceLayout* layout;  // the layout of `workspace`
   char* workspace;
   RecoveryMemory* recovery;
   PhaseTimes* times;  // nullptr if times are not measured

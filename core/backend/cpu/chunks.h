@@ -28,8 +28,8 @@ void ForEachChunk(const Range& range, Work&& work) {
   }
 }
 
-// An elementwise pass over n elements is divided into at most kMaxParts parts, each large enough to be worth a
-// thread.
+// An elementwise pass over n elements is divided into at most kMaxParts parts. Each part is so large that computing it
+// on another thread saves time.
 inline constexpr int64_t kMaxParts = 64;
 inline int64_t PartCount(int64_t n) {
   const int64_t worth = n >> 16;
@@ -76,6 +76,7 @@ class Operand {
  public:
   Operand(const void* base, Dtype dtype) : base_(base), dtype_(dtype) {}
 
+  // Returns elements [first, first + count). count: at most kChunkElements. The result is valid until the next call.
   const Real* Read(int64_t first, int64_t count) {
     const void* at = ElementAt(base_, dtype_, first);
     if (dtype_ == DtypeOf<Real>()) return static_cast<const Real*>(at);
@@ -89,6 +90,7 @@ class Operand {
   Real buffer_[kChunkElements];
 };
 
+// A vector of any dtype that is read and written as Real, chunk by chunk.
 template <typename Real>
 class MutableOperand : public Operand<Real> {
  public:
@@ -103,7 +105,7 @@ class MutableOperand : public Operand<Real> {
     if (this->dtype_ == DtypeOf<Real>()) return static_cast<Real*>(ElementAt(target_, this->dtype_, first));
     return this->buffer_;
   }
-  // Stores the elements that Open() or OpenNew() returned. Each element is rounded once.
+  // Stores elements [first, first + count), which the last Open() or OpenNew() returned. Each element is rounded once.
   void Close(int64_t first, int64_t count) {
     if (this->dtype_ == DtypeOf<Real>()) return;
     StoreRounded(rounding_, this->buffer_, ElementAt(target_, this->dtype_, first), this->dtype_, first, count);

@@ -13,11 +13,13 @@
 namespace shampoo {
 
 // The factor matrix and the inverse root of one dim of a block, in the computation dtype. If the arena stores a matrix
-// in another dtype or packed, the matrix is copied to working memory. Otherwise it is used in place in the arena.
+// in another dtype or packed, the matrix is copied to working memory. Otherwise it is used in place in the arena. If
+// the dim is shorter than kPackedFrom (core/plan/symmetric.h), each matrix is a d x d array. Otherwise, each matrix is
+// one triangle of an array of d rows of d + 1 elements, which both matrices can share.
 template <typename Real>
 class FactorPair {
  public:
-  // Returns the bytes of working memory that a dim needs, rounded up to kStateAlignment.
+  // Returns the bytes of working memory that dim k needs, rounded up to kStateAlignment.
   static int64_t WorkingBytes(const Block& block, int k) {
     const auto at = static_cast<size_t>(k);
     if (InPlace(block.factor[at]) && InPlace(block.inverse[at])) return 0;
@@ -26,12 +28,14 @@ class FactorPair {
     return RoundUp(elements * static_cast<int64_t>(sizeof(Real)), kStateAlignment);
   }
 
+  // Returns whether the matrix in `slot` is used in place.
   static bool InPlace(const StateSlot& slot) {
     return slot.dtype == DtypeOf<Real>() && slot.form != SymmetricForm::kPackedLower &&
            slot.form != SymmetricForm::kPackedUpper;
   }
 
   FactorPair() = default;  // needed because the step of a block has an array of kMaxDims pairs
+  // working: WorkingBytes() of memory.
   FactorPair(const Block& block, int k, char* arena, Real* working)
       : d_(block.shape[k]),
         arena_(arena),
@@ -41,7 +45,7 @@ class FactorPair {
         inverse_memory_(InPlace(*inverse_) ? InArena(*inverse_) : working + (full() ? d_ * d_ : 0)) {}
 
   int64_t d() const { return d_; }
-  bool full() const { return d_ < kPackedFrom; }
+  bool full() const { return d_ < kPackedFrom; }  // whether each matrix is a d x d array
   int64_t ld() const { return full() ? d_ : d_ + 1; }
   Real* factor() const { return factor_memory_; }  // only the lower triangle is used
   // Has both triangles if full(), otherwise only the upper triangle.
@@ -60,8 +64,8 @@ class FactorPair {
  private:
   Real* InArena(const StateSlot& slot) const { return reinterpret_cast<Real*>(arena_ + slot.offset); }
 
-  // Calls move(first element in the arena, first element in working memory, count) for each row, or once for a matrix
-  // of form kSquare.
+  // Calls move(index of the first element in the arena's matrix, index of this element in working memory, number of
+  // elements) for each row, or once for a matrix of form kSquare.
   template <typename Move>
   void ForEachRow(const StateSlot& slot, SymmetricForm working, Move&& move) const {
     if (slot.form == SymmetricForm::kSquare) return move(0, 0, d_ * d_);

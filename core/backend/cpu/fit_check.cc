@@ -80,8 +80,8 @@ class FitCheck {
     return StaysSmall(program_, block_.computation, targets_.has_momentum, size_, largest_w, largest_m);
   }
 
-  // Returns whether the results for n elements fit. Runs the kernel of ApplyDirection, so that intermediate values are
-  // rounded and overflow as in ApplyDirection.
+  // Returns whether the results for n elements fit their dtypes. Runs the kernel of ApplyDirection, so that
+  // intermediate values are rounded and overflow as in ApplyDirection.
   bool ResultFits(int64_t at, int64_t n, const Real* w, const double* wide_w, const Real* m) const {
     Real moved[kChunkElements] = {};
     Real update[kChunkElements];
@@ -89,7 +89,7 @@ class FitCheck {
     if (m != nullptr) std::copy(m, m + n, moved);
     BestKernels().Of<Real>().apply(scalars_, p_ + at, w, m != nullptr ? moved : nullptr, update, value, n);
     if (item_.exchange != nullptr && !item_.exchange_params && block_.exchange_dtype != DtypeOf<Real>()) {
-      // Each rank adds the exchanged update to its parameter. This update was rounded to the exchange dtype.
+      // Each rank will add the exchanged update to its parameter. The exchange rounds the update to exchange_dtype.
       Real received[kChunkElements];
       std::copy(update, update + n, received);
       BlockRounding().Round(block_.exchange_dtype, received, at, n);

@@ -8,9 +8,10 @@
 
 namespace shampoo {
 
-// Returns whether ApplyDirection would write only finite numbers, in every dtype that it writes. Reads neither
-// the parameter nor the momentum if all of these conditions hold: the direction is small, the step has no momentum and
-// does not decay the parameter (decays_parameter()), BoundsSuffice() is true, and the rounding mode is to nearest.
+// Returns whether ApplyDirection() would write only finite numbers, in every dtype that it writes. FitCheckFor()
+// (core/rules/update.h) selects the FitCheckMode; its argument bounds_suffice is false unless BoundsSuffice() is true
+// and the rounding mode is to nearest. With FitCheckMode::kNone, CanApply() reads neither the parameter nor the
+// momentum.
 template <typename Real>
 bool CanApply(const StepItem& item, const Real* p, const DirectionScale& scale, const char* arena, Tiles* tiles);
 

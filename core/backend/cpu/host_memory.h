@@ -38,7 +38,7 @@ class HostMemory final : public StateMemory {
 
   const PlanData& plan_;
   std::shared_ptr<CpuBackend> backend_;
-  Allocation own_;
+  Allocation own_;  // empty if the caller owns the arena
   char* arena_ = nullptr;
 };
 

@@ -27,11 +27,11 @@ Unfolding Unfold(const Shape& shape, int k) {
   return u;
 }
 
-// The smallest number of columns or rows in a part of a contraction. Each part reads the matrix X of the contraction
-// again, which takes little time compared with the products of a part of this length.
+// The smallest number of columns or rows in a part of a contraction. Each part reads the whole matrix X of the
+// contraction. For a part of this length, reading X takes little time compared with the multiplications of the part.
 constexpr int64_t kMinPartLength = 512;
 
-// Returns the length of the parts into which `extent` rows, columns or slices are divided. A part has about
+// Returns the length of the parts into which `extent` rows, columns or slices (see kThin) are divided. A part has about
 // kMinParallelProducts multiplications, but at least min_length rows, columns or slices. If `extent` is too small for
 // two such parts, there is one part. cost: the number of multiplications for each row, column or slice.
 int64_t PartLength(int64_t extent, int64_t cost, int64_t min_length) {
@@ -40,7 +40,8 @@ int64_t PartLength(int64_t extent, int64_t cost, int64_t min_length) {
   return (extent + parts - 1) / parts;
 }
 
-// Calls work(first, count) for each part of [0, extent).
+// Divides [0, extent) into parts of length `part`, and calls work(first, count) for each of them. The last part may be
+// shorter.
 template <typename Work>
 void Divide(int64_t extent, int64_t part, Tiles* tiles, Work&& work) {
   const int64_t count = (extent + part - 1) / part;
@@ -108,10 +109,10 @@ void ContractThin(const Unfolding& u, const Real* in, const MatrixOperand<Real>&
   });
 }
 
-// Computes F <- decay F + weight g g^T in one pass over the triangle.
+// Computes F <- decay F + weight g g^T in one pass over the lower triangle of F.
 template <typename Real>
 void UpdateByVector(int64_t d, const Real* g, Real decay, Real weight, Real* factor, int64_t ld, Tiles* tiles) {
-  constexpr int64_t kShort = 16;  // up to this size, calls of the kernel would take longer than its work
+  constexpr int64_t kShort = 16;  // up to this size, calling the kernel would take longer than its computation
   if (d <= kShort) {
     for (int64_t i = 0; i < d; ++i) {
       Real* const row = factor + i * ld;

@@ -33,9 +33,9 @@ struct MatrixOperand {
   MatrixForm form;
 };
 
-// Computes F <- decay * F + weight * C_k. C_k (d_k x d_k) is G contracted with itself over all dims except k; for a
-// matrix G it is G G^T or G^T G. The rows of `factor` are ld elements apart; only its lower triangle is read and
-// written.
+// Computes F <- decay * F + weight * C_k. C_k (d_k x d_k) is G contracted with itself over all dims except k. For a
+// matrix G, C_0 is G G^T and C_1 is G^T G. The rows of `factor` are ld elements apart; only its lower triangle is read
+// and written.
 template <typename Real>
 void UpdateFactor(const Shape& shape, int k, const BlockData<Real>& g, Real decay, Real weight, Real* factor,
                   int64_t ld, Real* spare, Tiles* tiles);

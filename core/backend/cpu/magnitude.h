@@ -9,8 +9,8 @@
 
 namespace shampoo {
 
-// Checks the gradient of a block element by element. sums: working memory for d numbers, where d is the length of the
-// block's largest dim.
+// Computes the values that the exact check of the gradient of one block needs. sums: working memory for d numbers,
+// where d is the length of the block's longest dim.
 GradientInspection InspectGradient(const StepItem& item, double* sums);
 
 }  // namespace shampoo

@@ -16,8 +16,8 @@
 namespace shampoo {
 
 // Computes the direction of method muon for one matrix: the orthogonalized filtered gradient (arXiv 2502.16982).
-// With the key second_moment, this direction is also divided by the square root of a moving average of its squares
-// (NorMuon, arXiv 2510.05491; AdaMuon, arXiv 2507.11005). The average is the only state of this class.
+// Unless the key second_moment is none, this direction is also divided by the square root of a moving average of its
+// squares (NorMuon, arXiv 2510.05491; AdaMuon, arXiv 2507.11005). The class uses no other state of the block.
 template <typename Real>
 class MuonDirection {
  public:
@@ -88,7 +88,7 @@ class MuonDirection {
   }
 
   // Returns whether the second moment has one mean for each row of the block. If not, it has one mean for each column.
-  // Rows and columns are those in memory: the rows are the outputs if `fan` is kOutIn, and the inputs otherwise.
+  // Rows and columns are those in memory. If `fan` is kOutIn, each row is for one output, otherwise for one input.
   bool MeansAreOfStoredRows() const {
     const bool of_outputs =
         MeansAreOfOutputs(settings_.direction_moment, context_.block.matrix_rows, context_.block.matrix_columns);

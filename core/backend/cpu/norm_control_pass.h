@@ -40,8 +40,8 @@ class NormControlPass {
   }
 
   // Writes the old parameter minus the new parameter to `difference`, a dense tensor, and returns true. If CanControl()
-  // returns false, Subtract() writes nothing and returns false. radius: the norm of the new parameter with
-  // norm_control=hyperball.
+  // (norms.h) returns false, Subtract() writes nothing and returns false. radius: with norm_control=hyperball, the norm
+  // that the new parameter must have; otherwise not used.
   bool Subtract(double radius, Real* difference) const {
     PhaseScope scope = context_.Scope(StepPhase::kElementwise);
     const int64_t units = by_row_ ? context_.block.matrix_rows : 1;
@@ -97,6 +97,7 @@ class NormControlPass {
   }
   void AddElement(Real w, Real p, NormSums* sums) const { *sums += TermsOf(Decayed(w, p), static_cast<double>(p)); }
 
+  // The rows are the outputs (Block::matrix_rows), which are columns in memory if `fan` is kInOut.
   bool RowsAreContiguous() const { return context_.item.param->desc.fan == Fan::kOutIn; }
 
   template <typename Work>
@@ -107,8 +108,8 @@ class NormControlPass {
     });
   }
 
-  // Calls work(row, at, w) for each element of some rows. at: the index of the element in the dense block. w: the value
-  // of the parameter at this element.
+  // Calls work(row, at, w) for each element of `rows`. at: the index of the element in the dense block. w: the value of
+  // the parameter at this element.
   template <typename Work>
   void ForEachOfRows(const Range& rows, const Work& work) const {
     StridedOperand<Real> parameter = Parameter();

@@ -32,7 +32,7 @@ class PhaseTimes {
 };
 
 // Measures the time that threads spend in a phase, unless `times` is nullptr. The thread that creates the object is
-// measured until the object is destroyed. Any other thread is measured while it runs tiles of this object.
+// measured until the object is destroyed. Any other thread is measured while it runs a tile that was passed to Run().
 class PhaseScope : public Tiles {
  public:
   PhaseScope(Tiles* tiles, PhaseTimes* times, StepPhase phase) : tiles_(tiles), times_(times), phase_(phase) {

@@ -37,7 +37,8 @@ class ShampooDirection {
   // Updates the states with the gradient: F_k <- factor_decay F_k + factor_weight C_k, where C_k is the gradient
   // contracted with itself over all dims except k. Also refreshes inverse roots or takes snapshots if the schedule of
   // the block requires this. With factor_correction=kl, C_k is computed from Whiten(k, g) instead of the gradient. If
-  // this C_k could overflow F_k, changes only the factor matrices of the dims before k, and returns false.
+  // adding this C_k could overflow the dtype of F_k, Update() changes only the factor matrices of the dims before k and
+  // returns false. Otherwise Update() returns true.
   bool Update(const BlockData<Real>& g) {
     const bool is_kl = context_.program.settings->factor_correction == FactorTerm::kKl;
     for (int k = 0; is_kl && k < context_.block.factor_count(); ++k) {
@@ -59,17 +60,17 @@ class ShampooDirection {
     return true;
   }
 
-  // Returns P, the filtered gradient contracted with every inverse root. Overwrites the gradient's working memory.
+  // Returns P: `h`, the filtered gradient, contracted with every inverse root. Overwrites WorkspaceLayout::gradient.
   BlockData<Real> Direction(BlockData<Real> h) const {
     Real* const first = context_.At(context_.layout.direction[0]);
-    // `h` may be in the memory of the gradient. The first contraction reads `h`; only later ones overwrite this memory.
+    // `h` may be in the memory of the gradient. Only the first contraction reads `h`, and only later ones overwrite it.
     return Contract(h, first, context_.At(context_.layout.direction[1]), context_.At(context_.layout.gradient), -1);
   }
 
  private:
   // Contracts a tensor with the inverse roots of all dims except `except`, one dim after the other. If `except` is -1,
-  // no dim is omitted. Writes the results to `a` and `b` alternately. spare: working memory for every contraction
-  // except the first, which may overwrite `b` instead.
+  // no dim is omitted. Writes the results to `a` and `b` alternately. The first contraction uses `b` as working
+  // memory, because `b` has no result yet. spare: the working memory of all later contractions.
   BlockData<Real> Contract(BlockData<Real> tensor, Real* a, Real* b, Real* spare, int except) const {
     PhaseScope scope = context_.Scope(StepPhase::kPreconditioning);
     Real* free_memory = b;

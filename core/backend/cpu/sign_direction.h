@@ -10,7 +10,7 @@
 namespace shampoo {
 
 // Computes the direction of one block with the method `sign`: the signs of the filtered gradient. The sign of 0 is 0.
-// The block needs no states for this. Source: Lion (arXiv 2302.06675).
+// The only state that the direction needs is that of the filtered gradient. Source: Lion (arXiv 2302.06675).
 template <typename Real>
 class SignDirection {
  public:

@@ -24,7 +24,8 @@ struct WorkspaceLayout {
   int64_t filtered = 0;       // H
   int64_t direction[2] = {};  // P; consecutive contractions write to the two buffers alternately
   // Copies of F_k and X_k in the computation dtype, unless the arena stores them so that they can be used in place. For
-  // methods that work in eigenbases: all F_k. For a direction that is orthogonalized: OrthogonalizeMemory::memory.
+  // methods that work in eigenbases: copies of all F_k. For a direction that is orthogonalized:
+  // OrthogonalizeMemory::memory.
   int64_t pairs = 0;
   int64_t vectors = 0;    // for methods that work in eigenbases: a float64 eigenvalue for each row of each F_k
   int64_t spare = 0;      // for methods that work in eigenbases: memory for one more tensor
@@ -32,8 +33,8 @@ struct WorkspaceLayout {
   int64_t item_bytes = 0;
 
   // Offsets within a slot for one inverse root. root_bytes is the size of the slot.
-  int64_t root = 0;  // a RootWorkspace of the root dtype
-  int64_t root_ints = 0;
+  int64_t root = 0;       // a RootWorkspace of the root dtype
+  int64_t root_ints = 0;  // the integers of this workspace
   int64_t root_bytes = 0;
 
   blas::ScratchExtent scratch;  // scratch memory of the BLAS, for each thread
@@ -41,8 +42,8 @@ struct WorkspaceLayout {
   // Shared by all threads: the number of elements of a RootWorkspace of float64 for the recovery ladder. 0 if all root
   // dtypes are float64.
   int64_t recovery_elements = 0;
-  int64_t recovery_bytes = 0;  // the elements and the integers of this workspace
-  // Shared by all threads: sums in float64 for the exact check of a gradient.
+  int64_t recovery_bytes = 0;  // bytes of the elements and the integers of this workspace
+  // Shared by all threads: bytes of the float64 sums for the exact check of a gradient.
   int64_t inspection_bytes = 0;
 
   int item_slots = 0;  // the largest number of blocks whose steps run at the same time, each on its own thread

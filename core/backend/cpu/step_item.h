@@ -13,7 +13,7 @@
 #include "core/roots/residual.h"
 #include "core/rules/step_program.h"
 
-// Structs that describe work of the CPU backend (a block, a slice, memory to read), and the result of a check.
+// Structs that describe work of the CPU backend (a block, a slice, memory to read), and the result of an exact check.
 namespace shampoo {
 
 // The step of one block.
@@ -24,17 +24,17 @@ struct StepItem {
   const StepProgram* program;
   RootSchedule schedule;
   RootReport* roots;               // one for each dim; written when roots are refreshed
-  int64_t first_root = 0;          // index of roots[0] among the roots of all blocks
+  int64_t first_root = 0;          // index of roots[0] among the roots of all blocks of the plan
   char* update_skipped = nullptr;  // set to 1 if the update is skipped; parameter and momentum do not change then
   // With several ranks: memory for the update or the new parameter, dense, in the block's exchange_dtype. If the update
   // is skipped, this memory begins with a mark (MarkSkipped). nullptr: the step of the block writes the outputs itself.
   char* exchange = nullptr;
-  bool exchange_params = false;
-  bool skip_update = false;  // the step of the block does nothing except report a skipped update
+  bool exchange_params = false;  // whether ranks exchange new parameters instead of updates
+  bool skip_update = false;      // the step of the block does nothing except report a skipped update
 };
 
 // The elements of a block that one shard rank holds. They are stored in one of three places: in the rank's buffer of
-// the parameter (held); in a slice for an exchange, dense and in block order (packed); or in the whole dense block.
+// the parameter (held); in memory for an exchange, dense and in block order (packed); or in the whole dense block.
 struct SliceOfBlock {
   const Block* block;
   const Region* region;  // the region of the parameter that the rank holds
@@ -44,7 +44,7 @@ struct SliceCopy {
   enum class Way { kHeldToPacked, kPackedToBlock, kBlockToPacked };
   SliceOfBlock slice;
   Way way;
-  const void* from;  // nullptr: write the mark of a skipped update to the packed slice
+  const void* from;  // nullptr, with kBlockToPacked: write the mark of a skipped update to the packed slice
   void* to;
   size_t element_bytes;
 };
@@ -61,7 +61,8 @@ struct MemorySpan {
   int64_t elements;
 };
 
-// The result of the exact check of the gradient of one block, G = gradient_scale * gradient + coupled_decay * W.
+// The result of the exact check for one block. The check computes G = gradient_scale * gradient + coupled_decay * W;
+// the two factors are in StepProgram.
 struct GradientInspection {
   // Index in the caller's buffer of the first NaN or infinity of G or, if there is none, of the largest |G|.
   int64_t element = 0;

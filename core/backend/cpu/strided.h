@@ -22,8 +22,8 @@ struct BlockView {
 };
 
 // Divides a range of a view into consecutive chunks, and calls work(first, count) for each. In memory, the view
-// consists of runs of `run` contiguous elements. If `run` is at least kLongRun, each chunk is in one run, so that the
-// elements of the chunk need not be gathered.
+// consists of runs of `run` contiguous elements. If `run` is at least kLongRun, each chunk is within one run and is
+// therefore contiguous.
 template <typename Work>
 void ForEachViewChunk(int64_t run, const Range& range, Work&& work) {
   constexpr int64_t kLongRun = 128;
@@ -48,6 +48,7 @@ class StridedOperand {
 
   int64_t run() const { return run_; }
 
+  // Returns `count` elements of the view, from element `first` on. Valid until the next call.
   const Real* Read(int64_t first, int64_t count) {
     const int64_t direct = InOnePiece(first, count);
     if (direct >= 0) {
@@ -70,7 +71,7 @@ class StridedOperand {
   }
 
  protected:
-  // Returns the position of the first element if the chunk is contiguous, otherwise -1.
+  // If the chunk is contiguous, returns the position of its first element in the array at base_. Otherwise returns -1.
   int64_t InOnePiece(int64_t first, int64_t count) const {
     if (first + count <= run_) return view_.offset + first;  // the first run, which is often the whole block
     if (first % run_ + count > run_) return -1;
@@ -95,7 +96,8 @@ class StridedOperand {
 template <typename Real>
 class StridedOutput : public StridedOperand<Real> {
  public:
-  // rounding: see MutableOperand (chunks.h). block_first: the index of the view's first element in the block.
+  // rounding: as in MutableOperand (chunks.h). block_first: the position of the first element of the view within the
+  // block.
   StridedOutput(void* base, Dtype dtype, const BlockView& view, const BlockRounding* rounding = nullptr,
                 int64_t block_first = 0)
       : StridedOperand<Real>(base, dtype, view), target_(base), rounding_(rounding), block_first_(block_first) {}

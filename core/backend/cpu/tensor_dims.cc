@@ -9,8 +9,8 @@
 namespace shampoo {
 namespace {
 
-// Calls work(first element, length, index along dim k) for each run of elements with the same index along dim k, in the
-// order of memory.
+// Calls work(position of the first element, length, index along dim k) for each run of contiguous elements with the
+// same index along dim k, in the order of memory.
 template <typename Work>
 void ForEachRunAlong(const Shape& shape, int k, Work&& work) {
   int64_t before = 1;

@@ -17,7 +17,8 @@ void ScaleDim(const Shape& shape, int k, const Real* scale, Real* tensor);
 template <typename Real>
 void SquaresAlong(const Shape& shape, int k, const Real* tensor, double* sums);
 
-// Permutes the slices along dim k: for each i, copies slice order[i] of `from` to slice i of `to`.
+// Permutes the indices of dim k: for each i, copies the elements of `from` with index order[i] along dim k to the
+// elements of `to` with index i.
 template <typename Real>
 void PermuteDim(const Shape& shape, int k, const Real* from, const int32_t* order, Real* to);
 

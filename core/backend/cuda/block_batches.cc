@@ -10,8 +10,8 @@
 namespace shampoo::cuda {
 namespace {
 
-// The distances between blocks and between matrices are multiples of this number of elements, so that kernels can use
-// wide loads.
+// In each buffer, the distances between the starts of tensors and of matrices are multiples of this number of elements,
+// so that kernels can use wide loads.
 constexpr int64_t kElementAlignment = 64;
 
 // Returns the properties that all blocks of a shape group have in common.

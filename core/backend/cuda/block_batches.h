@@ -14,10 +14,11 @@ namespace shampoo::cuda {
 // A device steps blocks (makes the optimizer's step for them) in batches. The tensors of a batch's blocks are stored
 // one after another in working memory, contiguous and in the computation dtype. The square matrices of their dims
 // (factor matrices, inverse roots, ...) are stored in the same way. All buffers of tensors of a batch have the same
-// layout, and so do all buffers of matrices. Tensors of equal shape are equally spaced, and so are matrices of equal
-// size, so that one batched call processes all of them.
+// layout, and so do all buffers of matrices. The tensors of a ShapeGroup are equally spaced, and so are its matrices of
+// each dim. Therefore one call of a CUDA library can process all tensors, or all matrices of one dim, of a ShapeGroup.
 
-// Elements of a tile, the unit of work of a CTA (a thread block of CUDA) in elementwise kernels.
+// The number of elements of a tile. In elementwise kernels, a CTA (a thread block of CUDA) processes one tile at a
+// time.
 inline constexpr int64_t kTileElements = 4096;
 // Rows and columns of a tile of a symmetric matrix.
 inline constexpr int64_t kMatrixTile = 64;
@@ -27,12 +28,13 @@ inline constexpr int64_t kMatrixTile = 64;
 inline constexpr int64_t kMaxBatchElements = int64_t{1} << 26;
 inline constexpr int64_t kMaxBatchMatrixElements = int64_t{1} << 27;
 
+// A block of a batch, and the offsets of its data in the buffers of the batch, in elements.
 struct BatchItem {
   const Block* block;
-  int64_t at;                                 // first element, within the batch's tensors
-  std::array<int64_t, kMaxDims> matrix_at{};  // first element, within the batch's matrices, by dim
-  // First element, within the batch's vectors, by dim. A vector has one element for each row of the matrix of its dim.
-  // See also BlockBatch::is_orthogonalized.
+  int64_t at;                                 // in each buffer of tensors
+  std::array<int64_t, kMaxDims> matrix_at{};  // in each buffer of matrices, by dim
+  // In each buffer of vectors, by dim. A vector has one element for each row of the matrix of its dim. See also
+  // BlockBatch::is_orthogonalized.
   std::array<int64_t, kMaxDims> vector_at{};
 };
 
@@ -40,7 +42,8 @@ struct BatchItem {
 struct ShapeGroup {
   size_t first = 0;  // index in the batch's items
   size_t count = 0;
-  // Index in the roots of all batches. Within a shape group, roots are ordered by dim, then by item.
+  // Index of this shape group's first root in the list of the roots of all batches. Roots of a shape group are ordered
+  // by dim, then by item.
   int64_t first_root = 0;
   int64_t stride = 0;  // elements between the starts of consecutive tensors
   // Elements between the starts of consecutive matrices, by dim.

@@ -34,7 +34,7 @@ class ExchangeMemory {
   Engine* engine_;
 };
 
-// Calls those functions of the plugin that serve async roots on the host (root_device=host). The comment of
+// Calls the functions of the plugin for async roots that the host computes (root_device=host). The comment of
 // HostRootMemory (interface.h) describes the order of the calls.
 class HostRootJobs {
  public:
@@ -53,8 +53,8 @@ class HostRootJobs {
   Engine* engine_;
 };
 
-// Owns an Engine of the plugin (interface.h). Most functions call the function of the plugin's table that has the same
-// purpose. They return a Status where that function returns a Result.
+// Owns an Engine of the plugin (interface.h). Most functions call the function of the plugin's Table that has the
+// corresponding name, and convert its Result to a Status.
 class DeviceEngine {
  public:
   struct Desc {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int64_t kTableAlignment = 256;
 
-// Sizes of the buffers for methods that work in eigenbases. Each size suffices for every batch.
+// Sizes in bytes of the buffers for methods that work in eigenbases. Each size suffices for every batch.
 struct BasisBytes {
   int64_t tensors = 0, moved = 0, matrices = 0, rotated = 0;
   int64_t vectors = 0;  // in elements, not in bytes
@@ -33,7 +33,7 @@ struct BasisBytes {
   }
 };
 
-// Sizes of the buffers for directions that are orthogonalized. Each size suffices for every batch.
+// Sizes in bytes of the buffers for directions that are orthogonalized. Each size suffices for every batch.
 struct OrthogonalBytes {
   int64_t grams = 0, third = 0, wide = 0;
   int64_t vectors = 0;  // in elements, not in bytes

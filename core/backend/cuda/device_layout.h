@@ -19,11 +19,12 @@ inline constexpr int64_t kMinBlasBytes = int64_t{1} << 20;
 inline constexpr int64_t kMaxBlasBytes = int64_t{32} << 20;
 
 // Layout of the device memory that steps need in addition to the state and the exchange buffers. This memory is one
-// allocation, and most members are offsets in it, in bytes. Sizes that the host does not know exactly are upper bounds.
+// allocation, and most members are offsets in it, in bytes. Most offsets have the name of a pointer in Tables or
+// BatchTables (plugin/kernel_tables.h). Sizes that the host does not know exactly are upper bounds.
 struct DeviceLayout {
   int64_t blocks, params, buffers, groups, initial, work, state, roots, flags;
   int64_t scan_tiles, scanned, hash_tiles, tile_hashes, hashes;
-  int64_t slices, series, slice_tiles;  // with shard_mode gather
+  int64_t slices, series, slice_tiles;  // with shard_mode=gather
   int64_t roundings;                    // with stochastic rounding
   int64_t batch_blocks, tiles, matrix_tiles, scanned_factors, sums, products, fits;
   int64_t control_sums, norm_rows, row_tiles;  // with norm_control or update_floor
@@ -48,7 +49,7 @@ struct DeviceLayout {
   // - grams: the buffer of Gram matrices (see BlockBatch::gram_bytes).
   // - third: a third buffer of tensors. Empty unless dual_norm_scale is true or IterationDtypeOf() is bfloat16.
   // - wide: two float64 tensors for each tensor of a batch, if float32 directions are orthogonalized in float64.
-  // - divisors: the numbers by which rows or columns are divided, if second_moment is `row` or `short`.
+  // - divisors: the numbers by which rows or columns are divided, with second_moment=row or second_moment=short.
   struct OrthogonalLayout {
     int64_t grams, third, wide, divisors;
   } orthogonal;
@@ -65,7 +66,7 @@ struct PlanCounts {
   bool verifies = false;  // verify_replicas is used
   bool rounds = false;    // some group rounds stochastically
   int64_t hash_tiles = 0;
-  // The following members are 0 unless shard_mode is gather.
+  // The following members are 0 without shard_mode=gather.
   int64_t whole_blocks = 0;  // blocks that have their own row in the table of buffers
   int64_t slices = 0, series = 0, slice_tiles = 0;
 };
@@ -85,7 +86,7 @@ size_t HandleCount(const std::vector<BlockBatch>& batches);
 
 // Returns the layout for the batches of the blocks that this rank updates.
 //
-// least_root_bytes: a lower limit of root_workspace_bytes, for a solver that needs more than the estimate.
+// least_root_bytes: a lower limit of root_workspace_bytes, for a solver that needs more than this function estimates.
 DeviceLayout LayOutDevice(std::vector<BlockBatch> batches, const DeviceSettings* groups, const PlanCounts& counts,
                           int64_t least_root_bytes);
 

@@ -12,7 +12,7 @@
 
 namespace shampoo::cuda {
 
-// Device memory for exchanges between ranks. Copies to and from this memory are made in the order of a stream.
+// Device memory for exchanges between ranks. Copies to and from this memory are made in the order of `stream`.
 class DeviceStaging final : public Staging {
  public:
   DeviceStaging(const DeviceEngine* engine, void* stream) : engine_(engine), stream_(stream) {}
@@ -29,7 +29,7 @@ class DeviceStaging final : public Staging {
 // Reads and writes arenas in device memory, in the order of the stream that the last UseStream() has set.
 class DeviceStateMemory final : public StateMemory {
  public:
-  // arena: memory of the caller; nullptr: use the arena of the engine. stream: used until the first UseStream().
+  // arena: memory of the caller; nullptr: the arena of the engine is used. stream: used until the first UseStream().
   DeviceStateMemory(const PlanData& plan, std::shared_ptr<const DeviceEngine> engine, void* arena, void* stream);
 
   void* stream() const { return stream_; }

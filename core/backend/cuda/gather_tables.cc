@@ -87,7 +87,7 @@ void GatherTables::AddBucket(const PlanData& plan, size_t bucket) {
   const auto replicas = static_cast<size_t>(placement.replica_world);
   const int64_t sets = plan.exchange_sets();
   const int64_t set = static_cast<int64_t>(bucket) % sets;
-  // Returns the offset of a replica's updates in the exchange between replicas.
+  // Returns the position, in the exchange buffers, of the updates that a replica sends to the other replicas.
   const auto updates_of_replica = [&](size_t replica) {
     const int64_t segment = plan.bucket_segment_bytes[bucket];
     return set * plan.ReplicaSetBytes() + static_cast<int64_t>(replica) * segment + kSegmentHeaderBytes;

@@ -11,12 +11,12 @@
 
 namespace shampoo::cuda {
 
-// The tables that a device needs with shard_mode gather. They describe the exchanges of core/plan/gather_passes.h. A
+// The tables that a device needs with shard_mode=gather. They describe the exchanges of core/plan/gather_passes.h. A
 // step collects the blocks of all buckets, and later delivers the updates of these blocks bucket by bucket.
 class GatherTables {
  public:
-  // base: the offset of the memory for gathered blocks in the exchange buffers. The segments for the exchanges between
-  // replicas and for the agreement of shards (PlanView) are before this offset.
+  // base: the offset, in the exchange buffers, of the memory for gathered blocks. The segments for the exchanges
+  // between replicas and for the agreement of shards (PlanView) are before this offset.
   GatherTables(const PlanData& plan, bool has_all_to_all, int64_t base);
   GatherTables(const GatherTables&) = delete;
   GatherTables& operator=(const GatherTables&) = delete;
@@ -34,8 +34,9 @@ class GatherTables {
 
   std::vector<GatherPass> passes_;
   bool has_all_to_all_;
-  // Offsets, in the exchange buffers, of the areas for held slices, for slices of owned blocks, and for whole blocks.
-  // With an all-gather, all slices share one area. There are PlanView::exchange_sets sets of the areas for slices.
+  // Offsets, in the exchange buffers, of three areas: for the slices that this rank holds, for the slices of blocks
+  // that it owns, and for whole blocks. With an all-gather, all slices share one area. There are
+  // PlanView::exchange_sets sets of the areas for slices.
   int64_t held_at_, owned_at_, whole_at_;
   std::vector<GatherBucket> buckets_;
   std::vector<std::vector<GatherCopy>> copies_;  // by bucket

@@ -21,7 +21,7 @@ inline int64_t HostReceiveOffset(int64_t sent_bytes) {
   return RoundUp(sent_bytes, kAlignment);
 }
 
-// Returns the bytes of pinned memory that one exchange between shards needs.
+// Returns the bytes of pinned memory that one exchange between shard ranks needs.
 inline int64_t HostBytesOf(const GatherExchange& exchange, int32_t shard_world) {
   if (exchange.segment > 0) return exchange.segment * shard_world;
   const auto sum = [shard_world](const size_t* bytes) {
@@ -30,7 +30,7 @@ inline int64_t HostBytesOf(const GatherExchange& exchange, int32_t shard_world) 
   return HostReceiveOffset(sum(exchange.send)) + sum(exchange.recv);
 }
 
-// Returns the bytes of pinned memory that the largest exchange between shards in a step needs.
+// Returns the bytes of pinned memory that the largest exchange between shard ranks in a step needs.
 inline int64_t HostBytesOfShards(const PlanView& plan) {
   int64_t bytes = plan.shard_segment_bytes * plan.shard_world;  // for the exchange in which shard ranks agree on a step
   for (int32_t i = 0; plan.gather != nullptr && i < plan.bucket_count; ++i) {

@@ -53,12 +53,12 @@ struct ParamOfPlan {
   Fan fan;
 };
 
-// One exchange between shard ranks. Positions are offsets in the engine's exchange buffers.
+// One exchange between shard ranks. send_at and recv_at are offsets in the engine's exchange buffers.
 struct GatherExchange {
   const size_t* send;  // by shard rank: bytes that this rank sends to that rank
   const size_t* recv;  // by shard rank: bytes that this rank receives from that rank
   int64_t send_at, recv_at;
-  int64_t segment;  // 0: an all-to-all. Other values: an all-gather of segments of this size. The first is at recv_at
+  int64_t segment;  // size of the segments of an all-gather, the first of which is at recv_at; 0: an all-to-all
 };
 
 // Consecutive tiles in GatherView::tiles.
@@ -71,7 +71,7 @@ struct GatherCopy {
   int64_t from, to, bytes;
 };
 
-// The exchanges of a bucket, with shard_mode gather. `collect` sends gradients and parameters to the owners of the
+// The exchanges of a bucket, with shard_mode=gather. `collect` sends gradients and parameters to the owners of the
 // blocks, before the computation. `deliver` sends the updates back to the ranks that hold the parameters.
 struct GatherBucket {
   GatherExchange collect, deliver;
@@ -88,7 +88,7 @@ struct DeviceRounding;
 struct DeviceSlice;
 struct DeviceTile;
 
-// The tables for shard_mode gather. The engine copies all of them except `buckets` to the device.
+// The tables for shard_mode=gather. The engine copies all of them except `buckets` to the device.
 struct GatherView {
   const GatherBucket* buckets;  // PlanView::bucket_count elements
   const DeviceSlice* slices;
@@ -99,7 +99,7 @@ struct GatherView {
   // block.
   const int64_t* gradient_at;
   const int64_t* param_at;
-  int64_t bytes;  // bytes of the exchange buffers that shard_mode gather uses
+  int64_t bytes;  // bytes of the exchange buffers that shard_mode=gather uses
 };
 
 // How the directions of a group are orthogonalized, with method muon or with the key soap_post.
@@ -128,14 +128,14 @@ struct PlanView {
   int32_t exchange_sets;      // sets of exchange buffers; bucket k uses set k % exchange_sets
   int64_t replica_set_bytes;  // bytes of the segments of all replicas in one set
   int32_t replica_rank, replica_world;
-  int32_t replicas_agree_first;  // 1: PlanData::replicas_agree_first()
+  int32_t replicas_agree_first;  // 1: PlanData::replicas_agree_first() is true
   int32_t exchange_params;       // 1: replicas exchange new parameters instead of updates
   int64_t verify_replicas;       // steps between comparisons of the parameters; 0: parameters are not compared
   // The agreement of shards: the exchange in which shard ranks agree on a step. shard_world is 1 if a step has no such
   // exchange.
   int32_t shard_rank, shard_world;
   int64_t shard_segment_bytes;
-  const GatherView* gather;         // with shard_mode gather; must outlive the engine
+  const GatherView* gather;         // nullptr unless shard_mode=gather; must outlive the engine
   const DeviceRounding* roundings;  // by block; nullptr: all groups round to nearest
   uint64_t rounding_seed;
 };
@@ -147,9 +147,9 @@ struct EngineDesc {
   HostAllocator allocator;
   void* stream;  // memory is allocated in the order of this stream
   void* state;   // the arena; nullptr: the engine allocates it
-  int32_t tf32;  // 1: precondition_math is tf32
+  int32_t tf32;  // 1: precondition_math=tf32
   int32_t track_times;
-  // Bytes of each of two buffers of pinned memory; 0: no async roots are computed on the host.
+  // Size of each of the two HostRootMemory::buffers; 0: no async roots are computed on the host.
   int64_t host_root_bytes;
   // Bytes of pinned memory for exchanges over communicators that take host memory; 0: there is no such communicator.
   int64_t host_exchange_bytes;
@@ -179,7 +179,7 @@ struct StepArgs {
   int32_t buffers_changed;       // 1: `buffers` has changed since the last step
   const void* state_in;          // the arena that the step reads
   void* state_out;               // the arena that the step writes; may be state_in
-  const int64_t* expected_step;  // by group: number of the step according to the host; 0: the group is not active
+  const int64_t* expected_step;  // by group: the number t of the step that the host expects; 0: the group is not active
   // By block: what the step does with the roots of the block; kNone if the block has no gradient or if another rank
   // updates it. The device rejects the step if the state of the block requires a different task.
   const RootTask* tasks;
@@ -190,7 +190,7 @@ struct StepArgs {
   int32_t any_refresh;  // 1: this rank refreshes some roots in this step
   int32_t captured;     // 1: the stream is being captured into a graph; each replay determines its own step number
   // The number of rejections that the host has returned as errors. If the device has counted more, this step is stale,
-  // and is rejected, too. A replay uses the largest value of this member in all earlier calls of `step`.
+  // and is rejected. A replay uses the largest value of this member in all earlier calls of `step`.
   int64_t acknowledged_rejections;
   // The following members are used only if there are several replicas.
   DeviceGather gather;
@@ -198,7 +198,7 @@ struct StepArgs {
   int64_t place;         // RoundHeader::place of the first exchange; each later exchange adds 1
   // The following members are used only if there is an agreement of shards.
   DeviceGather shard_gather;
-  DeviceAllToAll shard_all_to_all;  // with shard_mode gather
+  DeviceAllToAll shard_all_to_all;  // with shard_mode=gather
   int64_t shard_place;              // RoundHeader::place of the first agreement; each later agreement adds 1
   // The following members are used if there are several replicas or an agreement of shards.
   uint64_t scalars_hash;  // hash of the hyper-parameters that the host knows
@@ -221,7 +221,7 @@ struct ExportArgs {
   void* stream;
   const Buffers* buffers;  // by parameter: device addresses
   void* const* weights;    // by parameter: device address of the output; nullptr: no output
-  const void* state;       // the arena that is read
+  const void* state;       // the arena that the export reads
   double blend;            // the weight of the average in the output, as in ExportFactor()
 };
 
@@ -251,7 +251,7 @@ struct StepReport {
   // that the function `step` enqueues have the numbers -1, -2, and so on. A replay of a graph has the number of the
   // call that was captured.
   int64_t ticket;
-  // Number of rejected steps, except stale steps (see acknowledged_rejections). The members from `rejection` to
+  // Number of rejected steps, except stale steps (StepArgs::acknowledged_rejections). The members from `rejection` to
   // `among_shards` describe the last rejection.
   int64_t rejections;
   Rejection rejection;
@@ -263,15 +263,17 @@ struct StepReport {
   int64_t element;  // index in the caller's buffer
   double value;
   int32_t rank;
-  int32_t state_at_fault;  // 1: the gradient is valid, but a state is not valid or would overflow
-  int32_t among_shards;    // 1: `rank` is a shard rank. 0: it is a replica rank
-  int64_t steps;           // steps made
-  int64_t skipped_steps;
+  int32_t state_at_fault;    // 1: the gradient is valid, but a state is not valid or would overflow
+  int32_t among_shards;      // 1: `rank` is a shard rank. 0: it is a replica rank
+  int64_t steps;             // steps made
+  int64_t skipped_steps;     // steps that skipped all blocks because of on_nonfinite=skip_step
   int64_t nonfinite_blocks;  // blocks skipped by the gradient check, and skipped updates
-  // The first block in the order of the plan that the gradient check skipped, in the last step in which it skipped a
-  // block. Valid only after such a step.
+  // Of the last step in which the gradient check skipped a block: the first skipped block, in the order of the plan.
+  // Valid only after such a step.
   int64_t skipped_block;
-  int64_t block_without_update;  // likewise, the first block whose update was skipped
+  // Of the last step in which the update of a block was skipped: the first block with a skipped update, in the order
+  // of the plan. Valid only after such a step.
+  int64_t block_without_update;
   int64_t skipped_updates;
 };
 
@@ -288,7 +290,8 @@ struct RootStatus {
   double error, residual;  // as in RootResiduals; 0 unless track_root_residuals is set
 };
 
-// How the device computes a single root again if the computation for a batch of roots failed for this root.
+// The method with which the device computes a single root again if the computation of a batch of roots has failed for
+// this root: `eigen` (kSingle) or `newton` (kNewton).
 enum class RetryMethod : int32_t { kSingle, kNewton };
 
 // A root to compute again. The matrix is in host memory, with both triangles.
@@ -297,7 +300,7 @@ struct RootRetry {
   const DeviceSettings* settings;  // of the group
   RetryMethod how;
   int64_t n;
-  int64_t root;  // as in Block
+  int64_t root;  // Block::root
   Dtype computation;
   Dtype root_dtype;
   double limit;    // the largest magnitude that an element of the root may have
@@ -329,7 +332,7 @@ struct HostRoot {
   int64_t block;
   int32_t dim;
   HostRootHeader* header;
-  void* matrix;  // both triangles, in the computation dtype
+  void* matrix;  // the factor matrix, later the root; both triangles, in the computation dtype
 };
 struct HostRootStart {
   void* stream;
@@ -380,7 +383,8 @@ struct Table {
   // read_report has waited for, and only with an agreement of shards, because only an agreement activates groups that
   // are not active according to the host.
   const int64_t* (*counted_steps)(Engine*);
-  // Returns, by factor matrix in the order of the plan, the status after the steps that read_report has waited for.
+  // Returns, by factor matrix in the order of the plan, the status of the root after the steps that read_report has
+  // waited for.
   const RootStatus* (*roots)(Engine* engine);
   // Returns, by block, its state snapshot_step (with root_async) or gradient_count (with a method that works in
   // eigenbases); 0: this rank has neither state of the block. The values are those after the steps that read_report has
@@ -398,9 +402,9 @@ struct Table {
   Result (*start_host_roots)(Engine* engine, const HostRootStart* start, int64_t* job);
   Result (*begin_host_roots)(Engine* engine, int64_t job);
   // Enqueues copies of the matrices and of HostRootHeader::may_be_diagonal from the device to the addresses in
-  // `roots`. buffer: the index in HostRootMemory::buffers of the buffer in which these addresses are.
+  // `roots`. These addresses are in HostRootMemory::buffers[buffer].
   Result (*fetch_host_roots)(Engine* engine, const HostRoot* roots, int64_t count, int32_t buffer);
-  // Waits for the last copies to this buffer.
+  // Waits for the last copies to HostRootMemory::buffers[buffer].
   Result (*wait_for_host_roots)(Engine* engine, int32_t buffer);
   // Enqueues copies of statuses, and of the roots that have not failed, to the device.
   Result (*return_host_roots)(Engine* engine, const HostRoot* roots, int64_t count);

@@ -18,10 +18,11 @@ namespace {
 
 constexpr const char* kName = "cuda";
 // The library searches its own folder for kVersionedFile and then for kFile, and finally the system's library path for
-// kVersionedFile. kVersionedFile allows several versions to be installed. Python wheels contain the plugin as kFile.
+// kVersionedFile. The number in kVersionedFile allows several versions to be installed. Python wheels contain the
+// plugin as kFile.
 constexpr const char* kVersionedFile = "libshampoo_cuda.so." SHAMPOO_MAJOR_TEXT;
 constexpr const char* kFile = "libshampoo_cuda.so";
-// The plugin calls functions that were added in CUDA 12.6. CUDA's notation: 1000 * major + 10 * minor.
+// The plugin calls functions that were added in CUDA 12.6. CUDA writes a version as 1000 * major + 10 * minor.
 constexpr int32_t kMinDriverVersion = 12060;
 
 struct Plugin {
@@ -31,7 +32,7 @@ struct Plugin {
   std::set<std::string> texts;  // strings that were returned to callers; they are never freed
 };
 
-// The object is never destroyed because threads may use it while the process exits.
+// The object is never destroyed, because threads may use it while the process exits.
 Plugin& ThePlugin() {
   static auto* const plugin = new Plugin;
   return *plugin;
@@ -90,7 +91,7 @@ Status UsePlugin(void* library, const std::string& file, Plugin* plugin) {
     return status;
   }
   if (plugin->table == table) {
-    dlclose(library);  // one reference is enough
+    dlclose(library);  // the first dlopen of this library keeps it loaded
     return {};
   }
   if (plugin->table != nullptr) {
@@ -123,7 +124,8 @@ Status OpenByName(Plugin* plugin) {
   if (library != nullptr) return UsePlugin(library, kVersionedFile, plugin);
   const std::string_view reason = ReasonOf(kVersionedFile);
   // If glibc does not find the file, `reason` begins with the words below. If a library that the file needs is missing,
-  // `reason` begins with the name of that library. If a locale translates `reason`, the last return applies.
+  // `reason` begins with the name of that library. If a locale translates `reason`, the last return statement of
+  // this function applies.
   if (reason.starts_with("cannot open shared object file: No such file")) {
     // The folder is not known if the library is linked statically into a program that was started through PATH.
     const std::string searched =

@@ -15,8 +15,8 @@ struct Table;
 // functions may be called on any thread.
 
 // Loads the plugin. name_or_path: the path of the plugin's file, or "cuda" to search the folder of this library and
-// then the system's library path. Fails if the plugin is not found or does not match this library. Does not check
-// whether there is a device.
+// then the system's library path. Fails if the plugin is not found or does not match this library. Also fails if
+// name_or_path is a path and a plugin from another file is already loaded. Does not check whether there is a device.
 Status LoadPlugin(const char* name_or_path);
 // Returns the plugin's table of functions (interface.h). Loads the plugin if it is not loaded yet.
 Status FindPlugin(const Table** table);
@@ -25,7 +25,7 @@ Status FindPlugin(const Table** table);
 // not for all devices. Table::create returns an error for a device without kernels.
 struct Devices {
   const char* unavailable_reason;  // "": CUDA can be used. Valid for the lifetime of the process
-  int32_t count;
+  int32_t count;                   // 0 if CUDA cannot be used
 };
 // Describes the devices. Loads the plugin if it is not loaded yet.
 Devices FindDevices();

@@ -12,12 +12,12 @@
 // measure the errors of the roots that the step has computed (track_root_residuals).
 namespace shampoo::cuda {
 
-// Offsets in bytes.
+// Offsets of the arrays in this memory, in bytes.
 struct RootMeterLayout {
   int64_t originals = 0;  // the matrices, in float64
-  int64_t roots = 0;      // their roots, in float64
+  int64_t roots = 0;      // their roots, in float64; later, powers of the roots that the step has computed
   int64_t statuses = 0;   // RootStatus of each float64 root
-  int64_t one = 0;        // the number 1, by which the solver divides the matrices
+  int64_t one = 0;        // the number 1: RootBatch::divisor when the solver computes powers of roots
   int64_t solver = 0;     // workspace of the float64 solver
 };
 

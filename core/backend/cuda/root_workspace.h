@@ -12,8 +12,8 @@
 #include "core/base/round_up.h"
 #include "core/config/settings.h"
 
-// Layout of the device memory in which the roots of a batch of matrices are computed. A batch is computed in chunks of
-// matrices that fit this memory.
+// Layout of the device memory in which the roots of a batch of matrices are computed. A batch is divided into chunks of
+// matrices. The roots of one chunk after another are computed in this memory.
 namespace shampoo::cuda {
 
 // Matrices up to this size are decomposed by Jacobi's method (cusolverDn<t>syevjBatched), larger matrices by
@@ -21,8 +21,9 @@ namespace shampoo::cuda {
 inline constexpr int64_t kJacobiUpTo = 32;
 
 // Chunks of at most kSingleUpToCount matrices of size kSingleFrom or more are decomposed one matrix at a time. Measured
-// on an H100: a batch of 2 matrices takes about as long as a batch of 8, namely as long as 5 calls that decompose one
-// matrix each at size 512, and as 9 such calls at size 2048. At size 256, a batch of 2 takes as long as 1.3 such calls.
+// on an H100: a call that decomposes a batch of 2 matrices takes about as long as a call for a batch of 8. At size 256,
+// it takes as long as 1.3 calls that decompose one matrix each, at size 512 as long as 5 such calls, and at size 2048
+// as long as 9.
 inline constexpr int64_t kSingleFrom = 512;
 inline constexpr int64_t kSingleUpToCount = 5;
 
@@ -47,16 +48,16 @@ inline constexpr int64_t kRetryInputBytes = 256;
 inline constexpr int kRootMatrices = 4;
 inline constexpr int kRootVectors = 8;
 
-// Offsets of the arrays in the memory of a chunk, in bytes. The matrices of a chunk are contiguous.
+// Offsets of the arrays in the memory of a chunk, in bytes. In each array, the matrices of a chunk are contiguous.
 struct RootLayout {
   std::array<int64_t, kRootMatrices> matrices{};
   std::array<int64_t, kRootVectors> vectors{};
-  int64_t signs = 0;  // the vector of signs with which results are checked (ProbeSigns), one for the whole chunk
-  int64_t members = 0;
-  int64_t partials = 0;
-  int64_t info = 0;
-  int64_t solver = 0;
-  int64_t bytes = 0;
+  int64_t signs = 0;     // one vector of 1 and -1 for the whole chunk, with which results are checked (ProbeSigns)
+  int64_t members = 0;   // RootMember of each matrix
+  int64_t partials = 0;  // RootPartial of each piece of each matrix
+  int64_t info = 0;      // the result code of cuSOLVER for each matrix
+  int64_t solver = 0;    // the memory that cuSOLVER requests
+  int64_t bytes = 0;     // size of the memory
 };
 
 inline RootLayout MakeRootLayout(RootMethod method, int64_t n, int64_t count, Dtype root_dtype, int64_t solver_bytes) {

@@ -16,30 +16,32 @@
 // of an elementwise method or of grafting, P direction of the step, M momentum, W parameter, U update.
 namespace shampoo {
 
-// The scalars of a step that turn G into H and D, rounded to the computation dtype.
+// The scalars with which a step computes H and D from G, rounded to the computation dtype.
 template <typename Real>
 struct FilterScalars {
-  Real moment_decay, moment_weight;  // V <- decay V + weight G G
-  Real filter_decay, filter_weight;  // E <- decay E + weight G
-  Real ahead_decay, ahead_weight;    // H = (decay E + weight G) / correction, from E before the step
+  Real moment_decay, moment_weight;  // V <- moment_decay * V + moment_weight * G * G
+  Real filter_decay, filter_weight;  // E <- filter_decay * E + filter_weight * G
+  // H = (ahead_decay * E + ahead_weight * G) / filter_correction, with E before the step
+  Real ahead_decay, ahead_weight;
   Real filter_correction;
-  Real moment_correction;  // D = H / (sqrt(V / correction) + epsilon), or 0 if the divisor is 0
+  Real moment_correction;  // D = H / (sqrt(V / moment_correction) + moment_epsilon), or 0 if this divisor is 0
   Real moment_epsilon;
 };
 
-// The scalars of a step that turn P into an update, rounded to the computation dtype.
+// The scalars with which a step computes U from P, rounded to the computation dtype.
 template <typename Real>
 struct ApplyScalars {
-  Real down, up;  // P = p * down * up, where p is the argument of ApplyElement()
-  Real decay;     // if not 0, decay W is added to P
-  Real momentum;
-  Real momentum_weight;  // the weight of P in M
+  Real down, up;         // P = p * down * up, where p is the argument of ApplyElement()
+  Real decay;            // decay * W is added to P, unless decay is 0
+  Real momentum;         // if there is an M: M <- momentum * M + P
+  Real momentum_weight;  // if there is an M, P is first multiplied by this number
   Real lr;
-  Real shrinkage;  // if not 0, shrinkage W is subtracted from the update
+  Real shrinkage;  // shrinkage * W is subtracted from U, unless shrinkage is 0
   bool nesterov;
   bool cautious;  // cautious weight decay; see Decays()
 };
 
+// The result of ApplyElement().
 template <typename Real>
 struct AppliedElement {
   Real moved;   // the new M; 0 without momentum
@@ -107,8 +109,9 @@ SHAMPOO_HD_ELEMENT Real MomentDirection(const FilterScalars<Real>& s, Real h, Re
   return (divisor == 0 ? Real{0} : h) / (divisor == 0 ? Real{1} : divisor);
 }
 
-// Returns 1 / (sqrt(l) + epsilon) for an element of a tensor that is rotated into the eigenbases. The element belongs
-// to one eigenvalue of each dim, and l is the product of these eigenvalues. a: 1 / sqrt(l).
+// Returns 1 / (sqrt(l) + epsilon) for an element of a tensor that is rotated into the eigenbases. For each dim, the
+// index of the element selects an eigenvalue of the dim's factor matrix. l is the product of these eigenvalues.
+//   a  1 / sqrt(l)
 template <typename Real>
 SHAMPOO_HD_ELEMENT Real DampedScale(Real a, Real epsilon) {
   return a / (1 + a * epsilon);
@@ -120,9 +123,9 @@ SHAMPOO_HD_ELEMENT Real SignOf(Real x) {
   return Real(x > 0) - Real(x < 0);
 }
 
-// Returns whether an element of the parameter decays. With cautious weight decay (arXiv 2510.12402), an element does
-// not decay if P and W have opposite signs, because the step then increases the magnitude of W. The signs are
-// multiplied instead of P and W, because a product of P and W may underflow.
+// Returns whether weight decay is applied to an element of the parameter. With cautious weight decay (arXiv
+// 2510.12402), an element does not decay if P and W have opposite signs, because the step then increases the magnitude
+// of W. The signs are multiplied instead of P and W, because a product of P and W may underflow.
 template <typename Real>
 SHAMPOO_HD_ELEMENT bool Decays(bool cautious, Real p, Real w) {
   // This code has no branch, so that loops vectorize.

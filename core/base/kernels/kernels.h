@@ -8,10 +8,10 @@
 
 namespace shampoo {
 
-// The inner loops of a step on the CPU. They are compiled into one variant for each instruction set (kBaselineKernels,
-// kAvx2Kernels and kAvx512Kernels), and BestKernels() selects a variant at its first call. All variants compute
-// bit-identical results: no multiplication is fused with an addition, and each sum is computed in a fixed number of
-// lanes (partial sums). The exception is TridiagonalKernels::reduce, which only the variant for AVX-512 has.
+// The inner loops of a step on the CPU. They are compiled once for each instruction set. The compiled variants are
+// kBaselineKernels, kAvx2Kernels and kAvx512Kernels. BestKernels() selects a variant at its first call. All variants
+// compute bit-identical results: no multiplication is fused with an addition, and each sum is computed in a fixed
+// number of lanes (partial sums). The exception is TridiagonalKernels::reduce, which only the variant for AVX-512 has.
 // core/base/kernels/element.h has the arithmetic of one element and the meaning of the symbols.
 
 template <typename Real>
@@ -40,28 +40,31 @@ struct KernelsOf {
   void (*multiply)(const Real* factors, Real* values, int64_t n);
   // sums <- sums + values * values, in float64
   void (*add_squares)(const Real* values, double* sums, int64_t n);
-  // h <- h a / (1 + a epsilon), elementwise
+  // h <- h * a / (1 + a * epsilon), as in DampedScale()
   void (*scale_damped)(const Real* a, Real epsilon, Real* h, int64_t n);
 };
 
 // Kernels that approximate the inverse square root of a symmetric tridiagonal matrix T by a weighted sum of inverses
-// (T + shift I)^-1 (core/roots/resolvent.h). Each inverse belongs to a pole of the approximation and has its own shift.
+// (T + shift I)^-1 (core/roots/resolvent.h). For each pole of the approximation, the sum has one inverse with its own
+// weight and shift.
 //   d  the diagonal of T, n elements
 //   e  the off-diagonal of T, n - 1 elements
 struct TridiagonalKernels {
   static constexpr int kShifts = 16;  // the number of shifts in a call of count_below
   static constexpr int kLanes = 8;    // the number of poles is always a multiple of kLanes
   static constexpr int kMaxPoles = 24;
-  static constexpr int kColumns = 32;
-  static constexpr int kRowMultiple = 16;
+  static constexpr int kColumns = 32;      // the largest number of columns in a call of grow_resolvents
+  static constexpr int kRowMultiple = 16;  // the argument ld of `reduce` is a multiple of kRowMultiple
 
-  // Decomposes A = Q T Q^T, and stores Q in the form of blas::Sytrd. If blas::Sytrd is faster, `reduce` is nullptr.
+  // Decomposes A = Q T Q^T, and stores Q in the form of blas::Sytrd. `reduce` is nullptr in variants in
+  // which it would be slower than blas::Sytrd.
   //   n     at least 1
   //   a     n rows of ld elements. On entry, the lower triangle contains A. In each row, the elements between the
   //         diagonal and the next column whose index is a multiple of kRowMultiple must be 0. Products of two elements
   //         must be finite.
   //   ld    a multiple of kRowMultiple
-  //   work  4 ld elements
+  //   tau   n - 1 elements
+  //   work  4 * ld elements
   void (*reduce)(float* a, int64_t ld, int64_t n, double* d, double* e, float* tau, float* work);
 
   // counts[l] <- the number of eigenvalues of T below shifts[l], for every l < kShifts. The function factorizes
@@ -70,16 +73,16 @@ struct TridiagonalKernels {
   // inverses[i * poles + j] <- 1 / D_i, where T + shifts[j] I = U D U^T. D is diagonal, and U is unit upper triangular.
   void (*inverse_pivots)(const double* d, const double* e, int64_t n, const double* shifts, int64_t poles,
                          double* inverses);
-  // x <- x + the sum of weights[l] (T + shift_l I)^-1 b for l < kLanes. The terms belong to kLanes consecutive poles,
-  // and shift_l is the shift of term l.
+  // x <- x + the sum over all l < kLanes of weights[l] (T + shift_l I)^-1 b. The terms belong to kLanes consecutive
+  // poles, and shift_l is the shift of term l. b and x have n elements.
   //   inverses  the result of inverse_pivots, starting at the column of the first of these poles
   //   scratch   n * kLanes elements
   void (*add_solution)(const double* e, const double* inverses, int64_t n, int64_t poles, const double* weights,
                        const double* b, double* scratch, double* x);
   // Computes columns [first, first + count) of the weighted inverses R_j = weights[j] (T + shifts[j] I)^-1. count is at
   // most kColumns. Above the diagonal, column k of R_j is a multiple of column k - 1.
-  //   corner[j]                    on entry: R_j[first - 1, first - 1], or 0 if first is 0; on return: the diagonal
-  //                                element of column first + count - 1
+  //   corner[j]                    on entry: R_j[first - 1, first - 1], or 0 if first is 0; on return:
+  //                                R_j[first + count - 1, first + count - 1]
   //   factors[m * poles + j]       R_j[i, first + m] / R_j[i, first - 1], which is the same for all i < first
   //   growth[j]                    factors[(count - 1) * poles + j], in float64
   //   generators[j * kColumns + i] R_j[first + i, first + count - 1]
@@ -97,8 +100,8 @@ struct Kernels {
   void (*widen_bf16)(const uint16_t* from, float* to, int64_t n);
   void (*narrow_f16)(const float* from, uint16_t* to, int64_t n);
   void (*narrow_bf16)(const float* from, uint16_t* to, int64_t n);
-  // Return the largest bit pattern of the elements without their sign bits. These bit patterns are ordered like the
-  // magnitudes of the elements; infinity is above all finite numbers, and NaN is above infinity.
+  // Return the largest bit pattern of an element whose sign bit is replaced by 0. These bit patterns are ordered like
+  // the magnitudes of the elements. Infinity is above all finite numbers, and NaN is above infinity.
   uint16_t (*largest_u16)(const uint16_t* bits, int64_t n);
   uint32_t (*largest_u32)(const uint32_t* bits, int64_t n);
   uint64_t (*largest_u64)(const uint64_t* bits, int64_t n);
@@ -116,13 +119,13 @@ struct Kernels {
 
 const Kernels& FindBestKernels();
 
-// Returns the fastest kernels that this processor can run.
+// Returns the fastest variant that this processor can run.
 inline const Kernels& BestKernels() {
   static const Kernels& best = FindBestKernels();
   return best;
 }
 
-// For tests: returns a list of all kernels that this processor can run, from the slowest to the fastest. The list ends
+// For tests: returns a list of all variants that this processor can run, from the slowest to the fastest. The list ends
 // with nullptr.
 const Kernels* const* UsableKernels();
 

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// The loops of kernels.h, compiled for the instruction set of the file that includes this header. Everything is in an
-// unnamed namespace, and no function of the standard library is called. Otherwise the linker could replace a function
-// by the same function of another file, whose code may contain instructions that the processor does not have.
+// The loops of kernels.h. Each file that includes this header is compiled for its own instruction set. Everything is in
+// an unnamed namespace, and no function of the standard library is called. Otherwise the linker could keep a single
+// copy of a function for all these files, and the copy may contain instructions that the processor does not have.
 #include "core/base/kernels/kernels.h"
 #include "core/base/kernels/reduction_loops.h"
 #include "core/base/kernels/tridiagonal_loops.h"
@@ -144,7 +144,8 @@ void ScaleDamped(const Real* a, Real epsilon, Real* h, int64_t n) {
 inline uint32_t BitsOf(float value) { return __builtin_bit_cast(uint32_t, value); }
 inline float FloatOf(uint32_t bits) { return __builtin_bit_cast(float, bits); }
 
-// The following conversions return the results of core/base/convert.h, without branches, so that loops vectorize.
+// The following conversions compute the same results as core/base/convert.h. They have no branches, so that loops
+// vectorize.
 void WidenF16(const uint16_t* from, float* to, int64_t n) {
 #pragma GCC ivdep
   for (int64_t i = 0; i < n; ++i) {

@@ -10,7 +10,7 @@ namespace {
 #ifdef __AVX512F__
 constexpr int kWide = TridiagonalKernels::kRowMultiple;
 static_assert(kWide == 16);
-// Sixteen floats at any address that a float may have.
+// A vector of 16 floats, with the alignment of a single float.
 typedef float Wide __attribute__((vector_size(64), aligned(4), may_alias));
 
 // In row i, the first i + 1 elements of up_to and the first i elements of below are 1. All other elements are 0.
@@ -106,8 +106,8 @@ inline void UpdateRows(float* __restrict a, int64_t ld, int64_t first, const flo
   AddSums<kRows>(sum, y + first);
 }
 
-// Returns the dot product of the first n elements. The elements of a and b from index n to the next multiple of kWide
-// must be 0.
+// Returns the dot product of the first n elements of a and b. The elements of a and b from index n to the next multiple
+// of kWide must be 0.
 inline double DotPadded(const float* a, const float* b, int64_t n) {
   double lanes[kWide] = {};
   for (int64_t i = 0; i < n; i += kWide) {

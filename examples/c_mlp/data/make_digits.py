@@ -14,7 +14,7 @@ import struct
 import numpy as np
 from sklearn.datasets import load_digits
 
-TRAIN = 1437  # number of training images, of 1797; the others are test images
+TRAIN = 1437  # number of training images; the other 360 of the 1797 images are test images
 
 digits = load_digits()
 rows = np.concatenate([digits.data, digits.target[:, None]], axis=1).astype(np.uint8)

@@ -3,7 +3,7 @@
 
 import java.nio.DoubleBuffer;
 
-/** AdamW, to which Shampoo is compared: with decoupled weight decay, beta1 0.9, beta2 0.999 and epsilon 1e-8. */
+/** AdamW, to which Shampoo is compared. It has decoupled weight decay, beta1 0.9, beta2 0.999 and epsilon 1e-8. */
 final class AdamW {
   private static final double BETA1 = 0.9;
   private static final double BETA2 = 0.999;

@@ -10,9 +10,9 @@ import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 
 /**
- * The images and their labels. Their file begins with "digits8\n", the number of training images and the number of test
- * images (2 bytes each, little-endian). Then it has 65 bytes for each image: 64 pixels from 0 (paper) to 16 (ink), and
- * the label. The array {@code images} holds the pixels divided by 16.
+ * The images and their labels. Their file begins with "digits8\n". The numbers of training images and of test images
+ * follow, 2 bytes each, little-endian. The rest of the file has 65 bytes for each image: 64 pixels, from 0 (paper) to
+ * 16 (ink), and the label. The array {@code images} holds the pixels divided by 16.
  */
 final class Digits {
   private static final int INK = 16;

@@ -9,7 +9,8 @@ import io.github.libshampoo.Shampoo;
  * A small network, 64-128-64-10 with tanh between the layers. Computes the mean cross entropy and its gradient.
  *
  * <p>One direct buffer contains all parameters, and another contains all gradients, in the order W1 b1 W2 b2 W3 b3.
- * Matrices are row-major, with one row per output. Computations use arrays, for which Java compiles faster loops.
+ * Matrices are row-major, with one row per output. Computations use arrays with the same contents, because Java
+ * compiles faster loops for arrays than for buffers.
  */
 final class Network {
   static final int INPUTS = 64;
@@ -75,7 +76,7 @@ final class Network {
     }
   }
 
-  /** Returns the sum of a[a0 + i] * b[b0 + i] for i < n, from eight partial sums in the same order as in c_mlp. */
+  /** Returns the sum of a[a0 + i] * b[b0 + i] for i < n. Adds eight partial sums in the same order as c_mlp. */
   private static double dot(int n, double[] a, int a0, double[] b, int b0) {
     double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
     for (int i = 0; i < n; i += 8) { // the number of inputs of each layer is a multiple of 8
@@ -91,7 +92,7 @@ final class Network {
     return ((s0 + s4) + (s2 + s6)) + ((s1 + s5) + (s3 + s7));
   }
 
-  /** Computes the outputs of layer k + 1 for n images: tanh(outputs[k] W^T + b), or without tanh in the last layer. */
+  /** Computes the outputs of layer k + 1 for n images: tanh(outputs[k] W^T + b); in the last layer, without tanh. */
   private void layerForward(int n, int k) {
     int from = SIZES[k];
     int to = SIZES[k + 1];
@@ -105,7 +106,10 @@ final class Network {
     }
   }
 
-  /** Computes the gradients with respect to W and b from d[k + 1], for n images. Computes d[k], too, if k is not 0. */
+  /**
+   * Computes, for n images, the gradients with respect to W and b of layer k + 1 from d[k + 1]. If k is not 0, also
+   * computes d[k].
+   */
   private void layerBackward(int n, int k) {
     int from = SIZES[k];
     int to = SIZES[k + 1];

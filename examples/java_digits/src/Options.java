@@ -15,15 +15,15 @@ final class Options {
 
         --epochs N           passes over the training images (25)
         --batch N            images per step (64)
-        --lr X               largest learning rate of Shampoo (0.03)
-        --adamw-lr X         largest learning rate of AdamW (0.03)
+        --lr X               learning rate of Shampoo at the start (0.03); it falls to 0 along half a cosine
+        --adamw-lr X         learning rate of AdamW at the start (0.03); it falls in the same way
         --weight-decay X     decoupled weight decay of both optimizers (0.1)
-        --threads N          threads of a Shampoo step; 0, the default: as many as are useful
+        --threads N          threads of a Shampoo step; 0 (the default) selects as many as are useful
         --seed N             seed of the initial weights and of the order of the images (1)
         --set KEY=VALUE      sets a hyper-parameter of libshampoo (docs/keys.md lists them); may be repeated
         --data FILE          file of the images (../c_mlp/data/digits.bin)
-        --csv FILE           file for the curves (curves.csv), which ../plot.py draws; if "", no file is written
-        --step-losses FILE   file for the loss on the batch of each step, before the update
+        --csv FILE           file for the curves (curves.csv), which ../plot.py draws; if FILE is "", no file is written
+        --step-losses FILE   file for the loss of each step, which is computed before the update
         --help               this text
       """;
 

@@ -36,7 +36,7 @@ final class WithShampoo implements AutoCloseable {
       }
     }
     lr = optimizer.lr();
-    // 4. The buffers of parameters and gradients. They never move, so they are bound once.
+    // 4. The buffers of parameters and gradients. Their addresses never change, so the buffers are bound only once.
     for (int t = 0; t < Network.NAMES.length; ++t) {
       optimizer.bind(t, part(net.params, t), part(net.grads, t));
     }

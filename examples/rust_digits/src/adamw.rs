@@ -25,7 +25,7 @@ impl AdamW {
     /// Makes one step: reads grads and updates params.
     pub fn step(&mut self, params: &mut [f32], grads: &[f32]) {
         self.step += 1;
-        // Bias correction: both averages start at 0.
+        // Bias correction, because the moving averages `first` and `second` start at 0.
         let correction1 = 1.0 - BETA1.powf(self.step.into());
         let correction2 = 1.0 - BETA2.powf(self.step.into());
         let (beta1, beta2) = (BETA1 as f32, BETA2 as f32);

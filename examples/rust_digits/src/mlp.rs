@@ -68,7 +68,7 @@ pub struct Mlp {
 }
 
 impl Mlp {
-    /// Creates a network for passes of at most `rows` images. All parameters are 0.
+    /// Creates a network for forward passes of at most `rows` images. All parameters are 0.
     pub fn new(rows: usize) -> Self {
         let zeros = |count: usize| vec![0.0; count];
         Mlp {
@@ -99,7 +99,7 @@ impl Mlp {
         }
     }
 
-    /// Returns the sum of the cross entropies, and how many images are classified correctly.
+    /// Returns the sum of the cross entropies, and the number of images that are classified correctly.
     fn forward(&mut self, x: &[f32], labels: &[usize]) -> (f64, usize) {
         let (n, p) = (labels.len(), &self.params);
         let hidden1 = &mut self.hidden1[..n * HIDDEN1];
@@ -144,7 +144,7 @@ impl Mlp {
         loss / n as f64
     }
 
-    /// Returns the mean cross entropy of any number of images, and how many are classified correctly.
+    /// Returns the mean cross entropy of any number of images, and the number of correctly classified images.
     pub fn evaluate(&mut self, x: &[f32], labels: &[usize]) -> (f64, usize) {
         let (mut loss, mut correct) = (0.0, 0);
         for (x, labels) in x.chunks(self.rows * INPUTS).zip(labels.chunks(self.rows)) {

@@ -17,12 +17,12 @@ with Shampoo (with grafting from Adam), and once with AdamW. Prints losses and a
   --adamw-lr X         learning rate of AdamW (0.03)
   --weight-decay X     decoupled weight decay of both optimizers (0.1)
   --schedule NAME      constant, or cosine (default); with cosine, the learning rates fall to 0 along half a cosine
-  --threads N          threads of a Shampoo step; 0, the default: as many as are useful
+  --threads N          threads of a Shampoo step; 0 (the default) selects as many as are useful
   --seed N             seed of the initial weights and of the order of the images (1)
   --set KEY=VALUE      sets a hyper-parameter of libshampoo; docs/keys.md lists the keys; may be repeated
   --data FILE          the images (../c_mlp/data/digits.bin)
   --csv FILE           file for the curves (curves.csv), which ../plot.py draws; if FILE is \"\", no file is written
-  --step-losses FILE   receives the losses of each step, computed before the update, in full precision
+  --step-losses FILE   file for the losses of each step, which are computed before the update
   --help               this text
 ";
 

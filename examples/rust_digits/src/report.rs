@@ -26,7 +26,7 @@ pub struct Curve {
 }
 
 impl Curve {
-    /// Returns the mean times, in milliseconds, of computing a gradient and of an update.
+    /// Returns the mean times, in milliseconds, of a gradient computation and of an update.
     fn times(&self, steps: usize) -> (f64, f64) {
         (1e3 * self.gradient_seconds / steps as f64, 1e3 * self.update_seconds / steps as f64)
     }

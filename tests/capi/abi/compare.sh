@@ -16,7 +16,7 @@ command -v abidw > /dev/null && command -v abidiff > /dev/null || skip "abidw an
 [ -z "$sanitizers" ] || skip "the library was built with -fsanitize=$sanitizers, which changes its interface"
 [ "$processor" = x86_64 ] || skip "the baseline is for x86_64, and this machine is $processor"
 readelf --section-headers --wide "$library" | grep -qF .debug_info ||
-  skip "the library has no debug information, so its types are unknown: build with CMAKE_BUILD_TYPE RelWithDebInfo"
+  skip "the library has no debug information, so its types are unknown: build with CMAKE_BUILD_TYPE=RelWithDebInfo"
 
 sh "$here/describe.sh" "$library" "$include_dir" "$output"
 status=0

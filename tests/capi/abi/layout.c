@@ -1,8 +1,9 @@
 /* Copyright The libshampoo authors. */
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks that structs, the table shampoo_api and codes are compatible with version 0.1, so that programs compiled with
- * 0.1 run with every later library. A struct that begins with struct_size may be larger in a later version, but the
- * fields of 0.1 keep their offsets. In 0.1, such a struct does not end with padding, so a new field makes it larger. */
+/* Checks that structs, the table shampoo_api and constants are compatible with version 0.1, so that programs compiled
+ * with 0.1 run with every later library. A struct that begins with struct_size may be larger in a later version, but
+ * the fields of 0.1 keep their offsets. In 0.1, such a struct does not end with padding, so a new field makes it
+ * larger. */
 #include <shampoo/api.h>
 #include <stdio.h>
 

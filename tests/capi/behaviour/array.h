@@ -43,11 +43,11 @@ inline Format FormatOf(int32_t dtype) {
   }
 }
 
-// Returns `value` rounded to the nearest number of the dtype; ties are rounded to even. The result is a multiple of the
-// quantum, which is the distance between neighboring numbers with the exponent of `value`.
+// Returns `value` rounded to the nearest number of the dtype; ties are rounded to even.
 inline double Rounded(double value, int32_t dtype) {
   if (dtype == SHAMPOO_F64 || value == 0 || !std::isfinite(value)) return value;
   const Format format = FormatOf(dtype);
+  // The distance between neighboring numbers of the dtype near `value`.
   const double quantum = std::ldexp(1, std::max(std::ilogb(value), format.least_exponent) - format.precision + 1);
   const double rounded = std::nearbyint(value / quantum) * quantum;
   return std::fabs(rounded) > format.largest ? std::copysign(INFINITY, value) : rounded;

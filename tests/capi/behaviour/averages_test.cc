@@ -26,15 +26,15 @@ std::vector<Array> Export(Host* host, double blend) {
   return weights;
 }
 
-// One element of a parameter that SGD trains with averaging, by the formulas of Generalized Primal Averaging (GPA) and
-// Schedule-Free. X is the average, Z is the newest iterate, and the parameter is Y = train * X + (1 - train) * Z, where
-// `train` is the key average_train. With GPA, `power` is -1 and `eval` is the key average_eval. With Schedule-Free,
-// `power` is the key average_lr_power.
+// A reference for one element of a parameter that method sgd trains with averaging. The formulas are those of
+// Generalized Primal Averaging (GPA) and of Schedule-Free. X is the average, Z is the newest iterate, and the parameter
+// is Y = train * X + (1 - train) * Z, where `train` is the key average_train. With GPA, `power` is -1 and `eval` is the
+// key average_eval. With Schedule-Free, `power` is the key average_lr_power.
 struct AveragedElement {
   double x, z, lr_sum = 0;
 
   void Step(double lr, double decay, double gradient, double train, double eval, double power) {
-    // Weight decay shrinks Z. X is changed so that Y stays the same.
+    // Weight decay shrinks Z, and changes X so that Y stays the same.
     x += lr * decay * z * (1 - train) / train;
     z -= lr * decay * z;
     double keep = eval;
@@ -83,7 +83,9 @@ TEST_CASE("parameters and exports match the formulas of Schedule-Free with avera
   CheckAveraging("averaging=schedule_free average_lr_power=0", 0.8, 0, 0);
 }
 
-TEST_CASE("the state lr_sum of schedule_free also grows in steps in which only other parameters have gradients") {
+TEST_CASE(
+    "the state lr_sum of schedule_free also grows in steps in which only other parameters of the group have "
+    "gradients") {
   const Keys keys = kSgd + "averaging=schedule_free lr=0.1";
   Host host(keys, {Param("v", {2}, SHAMPOO_F64), Param("w", {2}, SHAMPOO_F64)});
   std::mt19937_64 random = host.FillFrom(2);
@@ -125,7 +127,8 @@ TEST_CASE("the state lr_sum of schedule_free grows in steps that skip a block bu
 }
 
 TEST_CASE(
-    "weight_ema averages the parameter after every call of shampoo_optimizer_step from step weight_ema_start on") {
+    "the average of weight_ema starts as the parameter after step weight_ema_start, and every later call of "
+    "shampoo_optimizer_step updates the average") {
   const Keys keys = "weight_ema=0.75 weight_ema_start=3 lr=0.1";
   for (const Keys& method : {kSgd, Keys("method=muon route=off"), Keys("method=soap")}) {
     Host host(method + keys, {Param("w", {4, 3}, SHAMPOO_F64), Param("v", {4, 3}, SHAMPOO_F64)});
@@ -232,7 +235,7 @@ void CheckExportError(Host* host, double blend, int32_t count, void* const* weig
   CHECK(std::string(shampoo_last_error()) == text);
 }
 
-TEST_CASE("the error of an export with a bad argument names the argument and what is expected") {
+TEST_CASE("the error of an export with a bad argument names the argument and the expected value") {
   Host host(kSgd + "weight_ema=0.9", {Param("w", {4}), Param("v", {4})});
   Array weights[2] = {Array(SHAMPOO_F32, 4), Array(SHAMPOO_F32, 4)};
   void* addresses[] = {weights[0].data(), weights[1].data()};
@@ -262,38 +265,37 @@ TEST_CASE("the error of an export with a bad argument names the argument and wha
       "weights[1]: the memory is not aligned: expected an address that is a multiple of 4, because the dtype is f32");
 }
 
-TEST_CASE("averaging rejects keys that it does not work with") {
+TEST_CASE("creating a plan fails if averaging or weight_ema is combined with an unsupported value of another key") {
   const auto reject = [](const Keys& keys, const char* text) { CHECK(PlanError("averaging=gpa" + keys) == text); };
   reject(kSgd + "momentum=0.9",
          "key averaging: the value gpa is not allowed with momentum, which the average of iterates replaces: expected "
-         "averaging none, or momentum 0");
-  reject(
-      kSgd + "norm_control=relative",
-      "key averaging: the value gpa is not allowed with norm_control or update_floor, because these keys use the "
-      "norm of the parameter, but a step changes the newest iterate instead: expected averaging none, or norm_control "
-      "none and update_floor 0");
+         "averaging=none, or momentum=0");
+  reject(kSgd + "norm_control=relative",
+         "key averaging: the value gpa is not allowed with norm_control or update_floor, because these keys use the "
+         "norm of the parameter, but a step changes the newest iterate instead: expected averaging=none, or "
+         "norm_control=none and update_floor=0");
   reject(kSgd + "cautious_decay=true",
          "key averaging: the value gpa is not allowed with cautious_decay, because the newest iterate decays instead "
-         "of the parameter: expected averaging none, or cautious_decay false");
+         "of the parameter: expected averaging=none, or cautious_decay=false");
   reject("method=soap weight_decay_type=decoupled_after",
-         "key averaging: the value gpa is not allowed with weight_decay_type decoupled_after, because the newest "
-         "iterate decays instead of the parameter: expected averaging none, or weight_decay_type decoupled");
+         "key averaging: the value gpa is not allowed with weight_decay_type=decoupled_after, because the newest "
+         "iterate decays instead of the parameter: expected averaging=none, or weight_decay_type=decoupled");
   reject(kSgd + "weight_ema=0.9 averaging=schedule_free",
          "key averaging: the value schedule_free is not allowed with weight_ema, because only one average can be "
-         "exported: expected averaging none, or weight_ema 0");
+         "exported: expected averaging=none, or weight_ema=0");
   reject(
       kSgd + "average_dtype=bf16 averaging=schedule_free",
       "keys average_dtype and averaging: the values bf16 and schedule_free are not allowed together, because after a "
-      "few hundred steps rounding would undo every change of the average: expected state_rounding stochastic, or "
-      "average_dtype f32");
+      "few hundred steps rounding would undo every change of the average: expected state_rounding=stochastic, or "
+      "average_dtype=f32");
   reject(kSgd + "average_dtype=bf16 average_eval=0.999",
          "keys average_dtype and average_eval: the values bf16 and 0.999 are not allowed together, because rounding "
          "would undo every decay of the difference between average and parameter: expected average_eval of at most "
-         "0.99609375, or state_rounding stochastic, or average_dtype f32");
+         "0.99609375, or state_rounding=stochastic, or average_dtype=f32");
   reject(kSgd + "average_dtype=bf16 averaging=none weight_ema=0.999",
          "keys average_dtype and weight_ema: the values bf16 and 0.999 are not allowed together, because rounding "
          "would undo every decay of the difference between average and parameter: expected weight_ema of at most "
-         "0.99609375, or state_rounding stochastic, or average_dtype f32");
+         "0.99609375, or state_rounding=stochastic, or average_dtype=f32");
 }
 
 TEST_CASE("averages are bit-identical for every number of threads") {

@@ -32,8 +32,9 @@ inline BasisVector RandomElements(size_t count, std::mt19937_64* random) {
   return values.Values();
 }
 
-// Makes `steps` steps of the first parameter, named w, with random gradients. Calls `after_change` after each step that
-// changes the basis of dim 1. Returns the numbers of the steps that changed this basis, where the first step is 1.
+// Makes `steps` steps of the first parameter, whose name must be w, with random gradients. Calls `after_change` after
+// each step that changes the basis of dim 1. Returns the numbers of the steps that changed this basis, where the first
+// step is 1.
 template <typename AfterChange>
 std::vector<int> BasisChanges(Host* host, int steps, AfterChange&& after_change) {
   std::mt19937_64 random(8);
@@ -54,6 +55,7 @@ inline void CopyStates(const Host& from, Host* to) {
   for (const Host::Entry& entry : from.Entries()) to->Write(entry.info.key, from.Read(entry));
 }
 
+// Returns the largest magnitude of an element.
 inline double LargestOf(const BasisVector& values) {
   double largest = 0;
   for (const double value : values) largest = std::max(largest, std::fabs(value));

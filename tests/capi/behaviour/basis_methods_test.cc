@@ -14,7 +14,7 @@ TEST_CASE("if factor matrices have not changed, a refresh changes no direction, 
   std::mt19937_64 random(11);
   std::vector<BasisVector> gradients;
   for (int i = 0; i < 12; ++i) gradients.push_back(RandomElements(30, &random));
-  // With this key, the factor matrices no longer change after the states are copied.
+  // With this key, the steps that follow CopyStates() do not update the factor matrices.
   const Keys fixed = "factor_update_frequency=100";
   for (const Keys& method : kBasisMethods) {
     for (const Keys& basis : Combinations("basis_method=eigen|qr basis_sort=before|after|ascending|none")) {
@@ -36,7 +36,7 @@ TEST_CASE("if factor matrices have not changed, a refresh changes no direction, 
       CHECK(difference < 1e-11);
       CHECK(refreshed.Read("w/0/factor.0") == before.Read("w/0/factor.0"));
       CHECK(kept.Read("w/0/basis.0") == before.Read("w/0/basis.0"));
-      // The refreshes have reversed or rotated the columns of the basis, or changed the signs of these columns.
+      // With these keys, refreshes reverse or rotate the columns of the basis, or change the signs of columns.
       if (basis.Value("basis_sort") == "ascending" || basis.Value("basis_method") == "qr") {
         CHECK(!(refreshed.Read("w/0/basis.0") == before.Read("w/0/basis.0")));
       }
@@ -103,8 +103,9 @@ struct AdamReference {
   }
 };
 
-// Returns the diagonals of successive gradients. From the eighth gradient on, the last element is the largest instead
-// of the first. Therefore the eigenvalues cross, and refreshes change the order of the columns of the bases.
+// Returns the diagonals of successive gradients. The largest element is the first one in gradients 1 to 7, and the
+// last one in later gradients. Therefore the order of the eigenvalues changes, and refreshes reorder the columns of the
+// bases.
 std::vector<BasisVector> CrossingDiagonals() {
   std::vector<BasisVector> diagonals;
   for (int i = 0; i < 7; ++i) diagonals.push_back({2, 1, 0.5});
@@ -112,11 +113,12 @@ std::vector<BasisVector> CrossingDiagonals() {
   return diagonals;
 }
 
-TEST_CASE("with diagonal gradients, soap takes the steps of Adam, even after eigenvalues have crossed") {
+TEST_CASE(
+    "with diagonal gradients, soap takes the steps of Adam, even after the order of the eigenvalues has changed") {
   for (const Keys& keys : Combinations("epsilon=1e-8 relative_epsilon=0 basis_method=eigen|qr "
                                        "basis_transport=rotate|permute precondition_frequency=1|3|10")) {
     const bool is_eigen = keys.Value("basis_method") == "eigen";
-    if (is_eigen && keys.Value("basis_transport") == "permute") continue;  // only basis_method qr allows permute
+    if (is_eigen && keys.Value("basis_transport") == "permute") continue;  // permute requires basis_method=qr
     CAPTURE(keys);
     Host host(kSoap + keys, {Param("w", {3, 3}, SHAMPOO_F64)});
     AdamReference adam{0.95, 0.95, 1e-8};
@@ -127,7 +129,8 @@ TEST_CASE("with diagonal gradients, soap takes the steps of Adam, even after eig
       const BasisVector expected = ++gradient == 1 ? BasisVector(3) : adam.Update(diagonal);
       difference = std::max(difference, DistanceOf(direction, DiagonalMatrix(expected)));
     }
-    // With basis_method qr, the step divides rounding errors of the gradient by epsilon, which is 1e-8.
+    // With basis_method=qr, some elements of the rotated gradient are rounding errors instead of 0. The step divides
+    // these elements by about epsilon, which is 1e-8.
     CHECK(difference < (is_eigen ? 1e-13 : 1e-7));
     // Refreshes have sorted the columns of the basis again: the first column now has its nonzero element in the last
     // row.
@@ -135,7 +138,9 @@ TEST_CASE("with diagonal gradients, soap takes the steps of Adam, even after eig
   }
 }
 
-TEST_CASE("with first_step=use, soap makes the first step of Adam in the eigenbasis of the first gradient") {
+TEST_CASE(
+    "with first_step=use, soap uses the first gradient for a step of Adam in the eigenbases that this gradient "
+    "determines") {
   Host host(kSoap + "first_step=use relative_epsilon=0 precondition_frequency=3", {Param("w", {3, 3}, SHAMPOO_F64)});
   AdamReference adam{0.95, 0.95, 1e-12};
   for (const BasisVector& diagonal : CrossingDiagonals()) {
@@ -144,7 +149,7 @@ TEST_CASE("with first_step=use, soap makes the first step of Adam in the eigenba
   }
 }
 
-TEST_CASE("if the eigenbases of both sides do not change, soap takes the steps of Adam in these bases") {
+TEST_CASE("if the eigenbases of both dims do not change, soap takes the steps of Adam in these bases") {
   // Each gradient is U diag(d) V^T, where U and V are rotations and d is `diagonal`.
   const double a = 0.4, b = 1.1;
   const BasisVector u = {std::cos(a), -std::sin(a), std::sin(a), std::cos(a)};
@@ -165,7 +170,7 @@ TEST_CASE("if the eigenbases of both sides do not change, soap takes the steps o
       const BasisVector diagonal = i < 7 ? BasisVector{2, 1} : BasisVector{-0.1 * (i % 3), 3};
       const BasisVector direction = DirectionOf(&host, rotated(diagonal));
       const BasisVector expected = i == 0 ? BasisVector(2) : adam.Update(diagonal);
-      // The unit roundoff times |G| / epsilon is 3e-12.
+      // The tolerance is 10 u |G| / epsilon, where u is the unit roundoff of float64.
       CHECK(DistanceOf(direction, rotated(expected)) < 3e-11);
     }
   }
@@ -180,14 +185,14 @@ TEST_CASE("soap divides by sqrt(V) + epsilon + relative_epsilon times the larges
   CHECK(DistanceOf(direction, DiagonalMatrix({8 / 10.5, 2 / 4.5})) < 1e-14);
 }
 
-TEST_CASE("with inverse_exponent 1, soap divides by V + epsilon, where V is the second moment") {
+TEST_CASE("with inverse_exponent=1, soap divides by V + epsilon, where V is the second moment") {
   Host host(kSoap + "inverse_exponent=1 relative_epsilon=0 beta1=0 epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
   const BasisVector direction = DirectionOf(&host, DiagonalMatrix({8, 2}));
   CHECK(DistanceOf(direction, DiagonalMatrix({8 / 64.5, 2 / 4.5})) < 1e-14);
 }
 
-TEST_CASE("with beta2 1, the second moment of soap is a sum, without bias correction") {
+TEST_CASE("with beta2=1, the second moment of soap is a sum, without bias correction") {
   Host host(kSoap + "relative_epsilon=0 beta1=0 beta2=1 epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({4, 2})), DiagonalMatrix({4 / 4.5, 2 / 2.5})) < 1e-14);
@@ -207,21 +212,24 @@ TEST_CASE("kl_shampoo gives the numbers of an example that is computed by hand")
     const BasisVector expected = {1 / std::sqrt(0.59), 1 / std::sqrt(2.09)};
     CHECK(DistanceOf(host.Read(key).Values(), expected) < 1e-14);
   }
-  // The term that is added to factor.1 is multiplied by 10, the square of kl_scale.0 before this step.
+  // The term that this step adds to factor.1 is multiplied by 10. Before this step, both elements of kl_scale.0 are
+  // sqrt(10).
   CHECK(DistanceOf(host.Read("w/0/factor.1").Values(), DiagonalMatrix({0.9 * 0.45 + 0.5, 0.9 * 0.05 + 2})) < 1e-14);
   const BasisVector third = DirectionOf(&host, DiagonalMatrix({1, 2}));
   CHECK(DistanceOf(third, DiagonalMatrix({.3220338983, .1818181818})) < 1e-10);
 }
 
-TEST_CASE("kl_shampoo divides by epsilon + sqrt(a b), where a and b are eigenvalues of the two dims") {
+TEST_CASE(
+    "kl_shampoo divides each element of the rotated filtered gradient by epsilon + sqrt(a b), with the eigenvalue a of "
+    "its row and the eigenvalue b of its column") {
   Host host(kExample + "epsilon=0.5", {Param("w", {2, 2}, SHAMPOO_F64)});
   DirectionOf(&host, DiagonalMatrix({3, 1}));
-  // The filtered gradient is (0.1, 0.2), and the divisor without epsilon is 0.1.
+  // The filtered gradient has the diagonal (0.1, 0.2). Without epsilon, the divisors are 0.1.
   CHECK(DistanceOf(DirectionOf(&host, DiagonalMatrix({1, 2})), DiagonalMatrix({0.1 / 0.6, 0.2 / 0.6})) < 1e-14);
 }
 
 // Computes the directions of kl_shampoo for a square matrix with diagonal gradients. The factor matrices of both dims
-// have the same eigenvalues, one for each element of the diagonal.
+// have the same eigenvalues, one for each element of the diagonal. `cap` is the value of kl_cap.
 struct DiagonalKlReference {
   double cap;
   BasisVector m = {}, eigenvalues = {};
@@ -246,8 +254,9 @@ TEST_CASE(
   for (const Keys& keys : Combinations("basis_method=eigen|qr precondition_frequency=1|10 "
                                        "basis_sort=before|after|ascending")) {
     const bool is_eigen = keys.Value("basis_method") == "eigen";
-    // Orthogonal iteration moves the first columns towards the eigenvectors of the largest eigenvalues. Therefore every
-    // refresh amplifies rounding errors if columns are sorted by ascending eigenvalue.
+    // Orthogonal iteration, which basis_method=qr selects, moves the first columns towards the eigenvectors of the
+    // largest eigenvalues. Therefore every refresh amplifies rounding errors if columns are sorted by ascending
+    // eigenvalue.
     if (!is_eigen && keys.Value("basis_sort") == "ascending") continue;
     CAPTURE(keys);
     Host host(kExample + keys, {Param("w", {2, 2}, SHAMPOO_F64)});
@@ -260,7 +269,7 @@ TEST_CASE(
       const BasisVector expected = gradient == 1 ? BasisVector(2) : reference.Update(diagonal);
       CHECK(DistanceOf(direction, DiagonalMatrix(expected)) < (is_eigen ? 1e-13 : 1e-7));
     }
-    // The eigenvalues cross before update 20, and a refresh in or before update 20 has exchanged the columns.
+    // The order of the eigenvalues changes before update 20. A refresh in or before update 20 exchanges the columns.
     CHECK(DistanceOf(directions[21], {0.85, 1.13}) < 0.005);
     CHECK(DistanceOf(directions[39], {1.47, 1.37}) < 0.005);
   }
@@ -298,7 +307,7 @@ TEST_CASE("rotating a basis by 30 degrees changes a second moment of (4, 1) to (
       CAPTURE_ALL(method, basis_method);
       const bool has_moment = method[0].second == "soap";
       const bool has_scales = method[1].first == "factor_correction" || !has_moment;
-      // With beta2 1 and shampoo_beta 1, a gradient of 0 changes neither second moments nor eigenvalues.
+      // With beta2=1 and shampoo_beta=1, a gradient of 0 changes neither second moments nor eigenvalues.
       Host host(method + (has_scales ? Keys("kl_init=0.1") : Keys{}) +
                     "beta1=0.5 beta2=1 shampoo_beta=1 basis_iterations=16 precondition_frequency=60" +
                     Keys{{"basis_method", basis_method}},
@@ -349,7 +358,7 @@ TEST_CASE("factor matrices of soap add up contractions of the gradients, with th
 }
 
 TEST_CASE(
-    "with factor_correction kl, gradients after the first one are whitened along all dims except the dim of the "
+    "with factor_correction=kl, gradients after the first one are whitened along all dims except the dim of the "
     "factor matrix") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
@@ -363,7 +372,8 @@ TEST_CASE(
       expected.push_back(GramOf(g[0], shape, k, 0.25 * static_cast<double>(shape[k]) / 24));
       CHECK(DistanceOf(host.Read("w/0/factor." + std::to_string(k)).Values(), expected[k]) < 1e-14);
     }
-    // All eigenvalues are still kl_init, so whitening multiplies by sqrt(2) along each of the two other dims.
+    // Whitening divides by the square roots of eigenvalues. All eigenvalues are still kl_init, 0.5, so whitening
+    // multiplies by sqrt(2) along each of the two other dims.
     const BasisVector eigenvalues = host.Read("w/0/kl_scale.0").Values();
     CHECK(DistanceOf(eigenvalues, {std::sqrt(2.0), std::sqrt(2.0)}) < 1e-15);
     DirectionOf(&host, g[1]);
@@ -383,7 +393,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("with factor_correction kl, gradients of a block with one factor matrix are not whitened") {
+TEST_CASE("with factor_correction=kl, gradients of a block with one factor matrix are not whitened") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(12, &random), RandomElements(12, &random)};
   for (const Keys& method : {kKlSoap, kKlShampoo}) {

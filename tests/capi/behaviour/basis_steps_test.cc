@@ -54,14 +54,14 @@ TEST_CASE("NaN in a state of soap or kl_shampoo never reaches the parameter") {
         const bool is_factor = Has(key, {"factor"});
         CHECK(host->TryStep() == (is_factor ? SHAMPOO_E_NUMERIC : SHAMPOO_OK));
         CHECK(host->tensors[0].w == before);
-        // A skipped update is reported by the next call.
+        // The next call reports a skipped update.
         host->CheckStepFails(SHAMPOO_E_NUMERIC, {is_factor ? "has NaN" : "not finite", "w/0"});
       }
     }
   }
 }
 
-TEST_CASE("with basis_tolerance 1, no refresh changes a basis") {
+TEST_CASE("with basis_tolerance=1, no refresh changes an existing basis") {
   for (const Keys& keys : Combinations("precondition_frequency=1 basis_tolerance=1 basis_method=eigen|qr")) {
     Host host(kSoap + keys, {Param("w", {3, 4}, SHAMPOO_F64)});
     std::mt19937_64 random(8);
@@ -84,7 +84,7 @@ TEST_CASE("with basis_order=after, a direction uses only bases and eigenvalues o
       CHECK(is_same == (gradient <= 2));
       if (gradient == 2) {
         // Step 2 updates the factor matrices before it refreshes the bases. With method kl_shampoo or
-        // factor_correction kl, this update depends on the bases.
+        // factor_correction=kl, this update uses the old bases, which are the same in both hosts.
         CHECK(refreshes.Read("w/0/factor.0") == keeps.Read("w/0/factor.0"));
         CHECK(refreshes.Read("w/0/factor.1") == keeps.Read("w/0/factor.1"));
         CHECK(!(refreshes.Read("w/0/basis.0") == keeps.Read("w/0/basis.0")));

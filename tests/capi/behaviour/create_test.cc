@@ -119,7 +119,7 @@ TEST_CASE("shampoo_create reports a wrong argument and creates no optimizer") {
   };
   refuses("lr", "options: key lr has no value");
   refuses("lrr=1", "did you mean lr");
-  refuses("output=updates", "options: key output is updates: expected the value parameters");
+  refuses("output=updates", "options: key output is updates: expected output=parameters");
   refuses("epsilon=1e-3 root_relative_epsilon=1e-3", "epsilon and root_relative_epsilon");
   model.tensors[1].dtype = 9;
   refuses("", "parameter \"param.1\": param_dtype is 9");

@@ -132,7 +132,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("float32 parameters with computation_dtype f64 equal the rounded parameters of a float64 run") {
+TEST_CASE("float32 parameters with computation_dtype=f64 equal the rounded parameters of a float64 run") {
   Host single(kKeys + "computation_dtype=f64", {Param("w", kShape)});
   Host wide(kKeys, {Param("w", kShape, SHAMPOO_F64)});
   Host plain(kKeys, {Param("w", kShape)});
@@ -150,7 +150,7 @@ TEST_CASE("float32 parameters with computation_dtype f64 equal the rounded param
   CHECK(!(single.tensors[0].w == plain.tensors[0].w));
 }
 
-TEST_CASE("float64 parameters with computation_dtype f32 equal the parameters of a float32 run") {
+TEST_CASE("float64 parameters with computation_dtype=f32 equal the parameters of a float32 run") {
   const Keys narrow = kKeys + "computation_dtype=f32";
   Host wide(narrow, {Param("w", kShape, SHAMPOO_F64)});
   Host single(narrow, {Param("w", kShape)});

@@ -46,7 +46,7 @@ Keys FrequencyKeys(const char* factor_updates, const char* refreshes) {
          Keys{{"factor_update_frequency", factor_updates}, {"precondition_frequency", refreshes}};
 }
 
-TEST_CASE("a run with factor_update_frequency 1 is bit-identical to a run without the key") {
+TEST_CASE("a run with factor_update_frequency=1 is bit-identical to a run without the key") {
   CheckDefault("factor_update_frequency=1", {Param("w", {6, 5}), Param("b", {4})});
 }
 
@@ -150,10 +150,11 @@ TEST_CASE("a matrix that has one column and one factor matrix is updated like a 
 }
 
 TEST_CASE(
-    "with norm_control hyperball, a parameter keeps its initial norm, and no step moves it much farther than lr times "
+    "with norm_control=hyperball, a parameter keeps its initial norm, and no step moves it much farther than lr times "
     "this norm") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(method.name);
+    // With soap and kl_shampoo, the first step does not update the parameter.
     const bool skips_first = method.keys[0].first == "method";
     Host host(method.keys + "norm_control=hyperball lr=0.01", {Param("w", {6, 5}, SHAMPOO_F64)});
     host.FillFrom(9);
@@ -177,7 +178,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("norm_control hyperball rejects a parameter of zeros unless norm_radius is set") {
+TEST_CASE("norm_control=hyperball does not update a parameter of zeros unless norm_radius is set") {
   for (const FactorMethod& method : kFactorMethods) {
     CAPTURE(method.name);
     const Keys keys = method.keys + "norm_control=hyperball lr=0.01 on_nonfinite=skip_block";
@@ -186,7 +187,7 @@ TEST_CASE("norm_control hyperball rejects a parameter of zeros unless norm_radiu
     StepWith(&host, {1, 2, 3});
     CHECK(NormOf(host.tensors[0].w.Values()) == 0);
     CHECK(host.Stat("nonfinite_blocks") > 0);
-    // By default, the next call reports the skipped update.
+    // With on_nonfinite=error, the default, the next call reports the skipped update.
     Host strict(method.keys + "norm_control=hyperball", params);
     int errors = 0;
     for (int t = 0; t < 3; ++t) {
@@ -195,7 +196,7 @@ TEST_CASE("norm_control hyperball rejects a parameter of zeros unless norm_radiu
       strict.Bind();
       if (strict.TryStep() == SHAMPOO_OK) continue;
       ++errors;
-      CheckLastError({"w/0", "is 0", "norm_control hyperball", "norm_radius"});
+      CheckLastError({"w/0", "is 0", "norm_control=hyperball", "norm_radius"});
     }
     CHECK(errors == 1);
     Host with_radius(keys + "norm_radius=2", params);

@@ -131,7 +131,7 @@ TEST_CASE("shards of a fused parameter are bit-identical to shards of its parts"
   Host one(keys, {fused});
   Host many(keys, {Param("q", {3, 3}), Param("k", {2, 3}), Param("v", {2, 3})});
   CheckSame(&one, &many, ElementsOfParts({3, 2, 2}, 1, 3));
-  // With fan in_out, the transposed shard has rows 2 to 4 and columns 1 to 7 of the 5 x 9 parameter.
+  // With fan SHAMPOO_IN_OUT, the transposed shard has rows 2 to 4 and columns 1 to 7 of the 5 x 9 parameter.
   shampoo_param_desc turned = RectangleShard(Param("qkv", {5, 9}), {2, 1}, {3, 7});
   turned.fan = SHAMPOO_IN_OUT;
   SetRowSplits({4, 2, 3}, &turned);

@@ -21,8 +21,8 @@ std::vector<shampoo_param_desc> ParamsOf(int32_t group) {
   return params;
 }
 
-// Three groups in one optimizer (`all`), and each of the three groups in a separate optimizer (`alone`). Step() makes
-// the same step with all optimizers and checks that the results of `all` and `alone` are bit-identical.
+// Holds one optimizer of three groups (`all`), and for each group a separate optimizer of this group (`alone`). Step()
+// makes the same step with all optimizers and checks that the results of `all` and `alone` are bit-identical.
 struct Together {
   Together() : all({kFirst, kSecond, kThird}, Interleaved(), 2) {
     int32_t group = 0;

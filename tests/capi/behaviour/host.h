@@ -98,8 +98,8 @@ class Host {
     std::mt19937_64 random(seed);
     RandomStep(random);
   }
-  // Set all parameters, or all gradients, of this host to those of `from`. The first parameters of `from` must have the
-  // shapes and dtypes of the parameters of this host.
+  // CopyParams() sets the parameters of this host to those of `from`, and CopyGradients() the gradients. The first
+  // parameters of `from` must have the shapes and dtypes of the parameters of this host.
   void CopyParams(const Host& from) {
     for (size_t p = 0; p < tensors.size(); ++p) tensors[p].w = from.tensors[p].w;
   }

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests of kl_init auto, with method kl_shampoo and with method soap and factor_correction kl: the first values of the
+// Tests of kl_init=auto with method=kl_shampoo, and with method=soap and factor_correction=kl: the first values of the
 // eigenvalues, the moving averages of the eigenvalues, and the lower bound of the eigenvalues, which kl_cap determines.
 #include <array>
 #include <cmath>
@@ -26,8 +26,8 @@ double MeanSquare(const BasisVector& values) {
 }
 
 TEST_CASE(
-    "with kl_init auto, a first gradient of order n is whitened with eigenvalues that are the n-th root of its mean "
-    "square") {
+    "with kl_init=auto, the first gradient of a block of order n sets all eigenvalues to the n-th root of its "
+    "mean square, and is whitened with these eigenvalues") {
   std::mt19937_64 random(5);
   const BasisVector g[] = {RandomElements(24, &random), RandomElements(24, &random)};
   const std::vector<size_t> shape = {2, 3, 4};
@@ -60,7 +60,7 @@ TEST_CASE(
 }
 
 // With diagonal gradients, the eigenbases are the coordinate axes, and both dims have the same eigenvalues.
-TEST_CASE("averages of eigenvalues are bias-corrected, and with shampoo_beta 1 they are plain means") {
+TEST_CASE("averages of eigenvalues are bias-corrected, and with shampoo_beta=1 they are plain means") {
   const std::vector<std::array<double, 2>> gradients = {{2, 1}, {3, 1}, {1, 2}, {2, 2}, {4, 1}};
   for (const double beta : {0.75, 1.0}) {
     CAPTURE(beta);
@@ -74,7 +74,8 @@ TEST_CASE("averages of eigenvalues are bias-corrected, and with shampoo_beta 1 t
       for (size_t i = 0; i < 2; ++i) {
         CHECK(direction[3 * i] == doctest::Approx(t > 0 ? g[i] / value[i] : 0).epsilon(1e-13));
         if (t == 0) continue;
-        // The new term of the average is a mean over a row or column, which has two elements: g[i] and 0.
+        // The library divides the squared gradient by the eigenvalues of the other dim. The new term of the average is
+        // the mean of row i of the result. This row has two elements, and one of them is 0.
         const double term = g[i] * g[i] / value[i] / 2;
         sum[i] = beta * sum[i] + term;
         weights[i] = beta * weights[i] + 1;
@@ -85,12 +86,13 @@ TEST_CASE("averages of eigenvalues are bias-corrected, and with shampoo_beta 1 t
   }
 }
 
-TEST_CASE("with kl_init auto and epsilon 0, the scale of the gradients does not change directions") {
+TEST_CASE("with kl_init=auto and epsilon=0, the scale of the gradients does not change directions") {
   std::mt19937_64 random(7);
   std::vector<BasisVector> gradients;
   for (int t = 0; t < 14; ++t) {
     gradients.push_back(RandomElements(42, &random));
-    // Because row 0 is 0, one eigenvalue is 0. kl_cap limits the inverse root of this eigenvalue.
+    // Row 0 of each gradient is 0, so one eigenvalue of the first dim is 0. kl_cap limits the inverse root of this
+    // eigenvalue.
     for (size_t i = 0; i < 6; ++i) gradients.back()[i] = 0;
   }
   for (const Keys& method : kKlMethods) {
@@ -184,11 +186,12 @@ TEST_CASE("gradients whose squares are subnormal or 0 leave the eigenvalues at 0
   }
 }
 
-TEST_CASE("with kl_cap auto, the lower bound of the eigenvalues is proportional to the mean eigenvalue of their dim") {
+TEST_CASE("with kl_cap=auto, the lower bound of the eigenvalues is proportional to the mean eigenvalue of their dim") {
   Host host(kKlShampoo, {Param("w", {2, 2}, SHAMPOO_F64)});
   for (int t = 0; t < 2; ++t) DirectionOf(&host, {1e-6, 0, 0, 0});
-  // If m is the mean eigenvalue, the eigenvalues are 2 m and 0. For a dim of length 2, kl_cap auto limits the
-  // inverse square root of an eigenvalue to 10 / sqrt(m). This limit raises the second eigenvalue to m / 10^2.
+  // If m is the mean eigenvalue, the eigenvalues without the bound are 2 m and 0. For a dim of length 2, kl_cap=auto
+  // limits the inverse square root of an eigenvalue to 10 / sqrt(m). This limit raises the second eigenvalue to m /
+  // 10^2.
   for (size_t k = 0; k < 2; ++k) {
     const BasisVector eigenvalues = EigenvaluesOf(host, k);
     CHECK(eigenvalues[1] / eigenvalues[0] == doctest::Approx(1.0 / 200).epsilon(1e-12));

@@ -13,7 +13,7 @@ namespace shampoo_test {
 namespace {
 
 const Keys kMomentum = "method=sgd lr=1 momentum=0.5 momentum_dampening=0.25";
-// Factor matrices are sums, because preset shampoo_2024 sets beta2 to 1. With beta1 0, the filtered gradient is the
+// Factor matrices are sums, because preset=shampoo_2024 sets beta2 to 1. With beta1=0, the filtered gradient is the
 // gradient.
 const Keys kSums = "preset=shampoo_2024 lr=1 beta1=0 initial_inverse=identity use_merge_dims=false";
 // Like kSums, except that factor matrices are averages.
@@ -52,7 +52,7 @@ TEST_CASE("momentum_dampening scales the direction, including weight decay, befo
 TEST_CASE("momentum_dampening is rejected without momentum") {
   CHECK(
       PlanError("momentum_dampening=0.25") ==
-      "key momentum_dampening: the value 0.25 is not allowed with momentum 0, because there is no momentum to dampen: "
+      "key momentum_dampening: the value 0.25 is not allowed with momentum=0, because there is no momentum to dampen: "
       "expected 0, or a momentum above 0");
 }
 
@@ -75,7 +75,7 @@ TEST_CASE("trace_scaling uses the trace after bias correction, even if root_asyn
   const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
   Host host(kAverages + "trace_scaling=1", matrix);
   CheckDiagonal(StepDiagonal(&host, {2, 1}), {-std::sqrt(5.0), -std::sqrt(5.0)});
-  // With root_async 1, the roots of step 4 are used from step 5 on.
+  // With root_async=1, the roots of step 4 are used from step 5 on.
   const Keys keys = kAverages + "trace_scaling=1 precondition_frequency=2";
   Host async(keys + "root_async=1", matrix);
   Host now(keys, matrix);
@@ -88,7 +88,9 @@ TEST_CASE("trace_scaling uses the trace after bias correction, even if root_asyn
   CHECK(async.Read("w/0/inverse.0") == now.Read("w/0/inverse.0"));
 }
 
-TEST_CASE("trace_scaling divides by a trace that float32 cannot represent") {
+TEST_CASE(
+    "trace_scaling divides a float32 factor matrix by its trace, even if the trace exceeds the largest float32 "
+    "number") {
   Host host(kSums + "trace_scaling=1", {Param("w", {4, 4}, SHAMPOO_F32)});
   const double g = 1.4e19 / 4;
   host.tensors[0].g = ArrayOf(SHAMPOO_F32, {3 * g, g, 0, 0, g, 3 * g, 0, 0, 0, 0, 3 * g, g, 0, 0, g, 3 * g});
@@ -102,7 +104,7 @@ TEST_CASE("trace_scaling divides by a trace that float32 cannot represent") {
   }
 }
 
-TEST_CASE("with row_sum_epsilon, the epsilon of root_method higher_order is relative to the largest row sum") {
+TEST_CASE("with row_sum_epsilon, the epsilon of root_method=higher_order is relative to the largest row sum") {
   const ConfigPtr config = MakeConfig("root_method=higher_order root_tolerance=1e-14 epsilon=1 row_sum_epsilon=true");
   const double a[] = {2, 1, 1, 1};
   double x[4] = {};
@@ -131,7 +133,8 @@ TEST_CASE(
   CheckDiagonal(StepDiagonal(&grafted, {2, 1}), {-second, -second}, 1e-7);
 }
 
-TEST_CASE("with count_empty_steps, the step counter of a group includes steps in which no parameter has a gradient") {
+TEST_CASE(
+    "with count_empty_steps=true, the step counter of a group includes steps in which no parameter has a gradient") {
   const Keys keys = kAverages + "precondition_frequency=2";
   const std::vector<shampoo_param_desc> matrix = {Param("w", {2, 2}, SHAMPOO_F64)};
   Host counts(keys + "count_empty_steps=true", matrix);
@@ -144,8 +147,8 @@ TEST_CASE("with count_empty_steps, the step counter of a group includes steps in
   }
   CHECK(counts.Steps(0) == 1);
   CHECK(skips.Steps(0) == 0);
-  // The first refresh is in step 2, which only `counts` reaches. The first element of its factor matrix after bias
-  // correction is 0.5 * 4 / (1 - 0.5^2).
+  // The first refresh is in step 2, which only `counts` reaches. After bias correction, the first element of the factor
+  // matrices of `counts` is 0.5 * 4 / (1 - 0.5^2).
   CheckDiagonal(StepDiagonal(&counts, {2, 1}), {-2 / std::sqrt(8.0 / 3), -1 / std::sqrt(2.0 / 3)});
   CheckDiagonal(StepDiagonal(&skips, {2, 1}), {-2, -1});
   CHECK(counts.Steps(0) == 2);

@@ -41,15 +41,15 @@ TEST_CASE("messages above the requested level are not logged, and nothing is log
   CHECK(listener.Take().empty());
 }
 
-// Writes `value` into a factor matrix through the state API, because a step rejects gradients that would make a factor
-// matrix invalid.
+// Writes `value` into a factor matrix through the state API, because a step rejects gradients that would put NaN or
+// infinity into a factor matrix.
 void Spoil(Host* host, double value) {
   Array factor = host->Read("w/0/factor.0");
   factor.Set(0, value);
   host->Write("w/0/factor.0", factor);
 }
 
-TEST_CASE("if a program makes a factor matrix invalid, a step that would refresh its root fails and changes nothing") {
+TEST_CASE("if a factor matrix contains NaN or infinity, a step that would refresh its root fails and changes nothing") {
   const Keys keys = "use_merge_dims=false beta1=0 epsilon=0.5";
   Host host(keys, {Param("w", {2, 2}), Param("other", {2, 2})}, 2);
   std::mt19937_64 random(9);

@@ -18,7 +18,7 @@ using MuonValues = std::vector<double>;
 const char* const kNormControls[] = {"none", "hyperball", "relative", "radial_brake", "radial"};
 const Keys kExactMuon = "method=muon orthogonalization=exact beta1=0 lr=1";
 
-// Makes one step of the first parameter and returns its new value.
+// Sets the gradient of the first parameter, makes a step, and returns the new value of this parameter.
 MuonValues StepTo(Host* host, const MuonValues& gradient) {
   Host::Tensors& tensor = host->tensors[0];
   tensor.g = ArrayOf(tensor.g.dtype(), gradient);
@@ -36,7 +36,7 @@ MuonValues FirstStep(const Keys& keys, const std::vector<int64_t>& shape, const 
   return FirstStepOf(keys, Param("w", shape, SHAMPOO_F64), w, g);
 }
 
-// Returns the direction of the first step, before which the parameter is 0. The learning rate must be 1.
+// Sets the parameter to 0, makes the first step, and returns the direction of this step. The learning rate must be 1.
 MuonValues FirstDirection(const Keys& keys, const shampoo_param_desc& desc, const MuonValues& g) {
   return Scaled(FirstStepOf(keys, desc, MuonValues(g.size()), g), -1);
 }
@@ -80,7 +80,8 @@ std::vector<std::vector<char>> ParametersAfterScaledSteps(const Keys& keys, int3
   return {host.tensors[0].w.bytes(), host.tensors[1].w.bytes()};
 }
 
-TEST_CASE("multiplying gradients by a power of two changes no bit of the steps of methods muon and sign") {
+TEST_CASE(
+    "multiplying gradients by a power of two changes no bit of the parameters that methods muon and sign compute") {
   std::vector<Keys> methods = {"method=sign lr=0.01", "method=muon ns_norm=schatten4 ns_coefficients=jordan",
                                "method=muon orthogonalization=exact update_norm=rms"};
   for (const char* const moment : {"none", "row", "short", "element"}) {
@@ -171,7 +172,7 @@ TEST_CASE(
   for (const char* const moment : {"row", "short"}) {
     CAPTURE(moment);
     const Keys with_moment = keys + Keys{{"second_moment", moment}};
-    for (const bool is_turned : {false, true}) {  // a 2 x 3 array with fan in_out stores the same matrix
+    for (const bool is_turned : {false, true}) {  // a 2 x 3 array with SHAMPOO_IN_OUT stores the same matrix
       CAPTURE(is_turned);
       shampoo_param_desc desc =
           Param("w", is_turned ? std::vector<int64_t>{2, 3} : std::vector<int64_t>{3, 2}, SHAMPOO_F64);
@@ -250,7 +251,9 @@ TEST_CASE("vectors, embeddings and heads in a group of method muon take the step
   }
 }
 
-TEST_CASE("the learning rate of Adam is adam_lr * lr / peak_lr, and with adam_lr 0 only independent decay acts") {
+TEST_CASE(
+    "the learning rate of Adam is lr times adam_lr / peak_lr; with adam_lr=0, only independent decay changes a "
+    "parameter") {
   const Keys keys = "method=muon lr=0.5 adam_lr=0.25 adam_epsilon=0";
   CheckNear(FirstStep(keys, {2}, {1, 1}, {3, -2}), {0.75, 1.25});
   CheckNear(FirstStep(keys + "peak_lr=2", {2}, {1, 1}, {3, -2}), {1 - 0.0625, 1 + 0.0625});
@@ -264,7 +267,7 @@ TEST_CASE("the learning rate of Adam is adam_lr * lr / peak_lr, and with adam_lr
   }
 }
 
-TEST_CASE("with route off, method muon orthogonalizes embeddings and heads") {
+TEST_CASE("with route=off, method muon orthogonalizes embeddings and heads") {
   for (const int32_t role : {SHAMPOO_VECTOR, SHAMPOO_EMBEDDING, SHAMPOO_HEAD}) {
     shampoo_param_desc table = Param("w", {3, 4}, SHAMPOO_F64);
     const MuonValues g = {1, 2, 0, 1, 0, 1, 1, 0, 3, 0, 0, 1};
@@ -287,7 +290,7 @@ TEST_CASE("with method sign, weight decay follows the formula that docs/methods.
     const Keys of_kind = keys + Keys{{"weight_decay_type", kind.type}};
     const MuonValues expected = {2 - 2 * kind.fraction - 0.25, -4 + 4 * kind.fraction - 0.25};
     CHECK(FirstStep(of_kind + "lr=0.25 peak_lr=0.5", {2}, {2, -4}, {3, 2}) == expected);
-    // peak_lr auto is the lr at creation, also after lr has been changed.
+    // With peak_lr=auto, the default, peak_lr is the value of lr at creation, even after lr has been changed.
     Host host(of_kind + "lr=0.5", {Param("w", {2}, SHAMPOO_F64)});
     host.Set("lr", 0.25);
     host.tensors[0].w = ArrayOf(SHAMPOO_F64, {2, -4});
@@ -335,7 +338,8 @@ TEST_CASE(
     const Keys free = "norm_control=radial_brake radial_outward=1 radial_inward=1";
     CheckNear(FirstStep(of_kind + free, {2, 4}, w, g), expected);
   }
-  // The product of these directions and values underflows.
+  // In float32, the product of the direction and the value of an element underflows here. The library must compare the
+  // signs instead.
   Host tiny(Keys("method=sgd lr=0.5 weight_decay=0.25 cautious_decay=true"), {Param("w", {2})});
   const double number = std::ldexp(1, -100);
   tiny.tensors[0].w = ArrayOf(SHAMPOO_F32, {number, number});
@@ -353,7 +357,8 @@ std::string ErrorAfterSkippedUpdate(Host* host) {
 }
 
 TEST_CASE(
-    "with norm_control relative, or hyperball without norm_radius, a parameter of zeros is not updated but reported") {
+    "with norm_control=relative, or norm_control=hyperball without norm_radius, a parameter of zeros is not updated "
+    "but reported") {
   for (const char* const method : {"muon", "sign", "sgd", "adam"}) {
     CAPTURE(method);
     const Keys keys = {{"method", method}, {"lr", "0.5"}};
@@ -365,7 +370,7 @@ TEST_CASE(
       Host host(keys + control(kind.c_str()), {Param("w", {2, 3})});
       host.tensors[0].g = ArrayOf(SHAMPOO_F32, g);
       const std::string error = ErrorAfterSkippedUpdate(&host);
-      CHECK_MESSAGE(Has(error, {"block w/0 ", "its parameter is 0", "norm_control", kind.c_str()}), error);
+      CHECK_MESSAGE(Has(error, {"block w/0 ", "the parameter is 0", "norm_control", kind.c_str()}), error);
       CHECK_MESSAGE((error.find("norm_radius") != std::string::npos) == (kind == "hyperball"), error);
     }
     const MuonValues radius = FirstStep(keys + control("hyperball") + "norm_radius=2", {2, 3}, zeros, g);
@@ -378,7 +383,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("with a direction of 0, only weight decay changes the norm; norm_control hyperball undoes this change") {
+TEST_CASE("with a direction of 0, only weight decay changes the norm; norm_control=hyperball undoes this change") {
   const MuonValues w = {3, 0, 0, 4};
   for (const Keys& keys : Combinations("method=muon|sign|sgd lr=0.5 radial_inward=0.5 "
                                        "norm_control=none|hyperball|relative|radial_brake|radial")) {
@@ -390,7 +395,7 @@ TEST_CASE("with a direction of 0, only weight decay changes the norm; norm_contr
   }
 }
 
-TEST_CASE("after weight decay, a step follows the formula that docs/methods.md lists for norm_control") {
+TEST_CASE("with weight decay, norm_control follows its formulas in docs/methods.md") {
   // Decay leaves W = (3, 0; 0, 4), whose norm is 5. The direction D = (0, 2; -1, 2) has norm 3, and <D, W> is 8.
   const Keys keys = "method=sgd lr=0.5 weight_decay=0.5";
   const MuonValues w = {4, 0, 0, 16.0 / 3};
@@ -429,7 +434,7 @@ TEST_CASE("update_floor lengthens the direction of a matrix or of its rows, but 
   const Keys by_row = keys + "update_floor_rows=true";
   CheckNear(FirstStep(by_row, {2, 2}, w, {0, 1, 0, 5}), {6, -3, 0, 3});
   CheckNear(FirstStep(by_row, {2, 2}, w, {0, 0, 0, 1}), {6, 0, 0, 4});
-  // update_floor_rows lengthens the direction of each output. An output is a row, or with fan in_out a column.
+  // update_floor_rows lengthens the direction of each output. An output is a row or, with SHAMPOO_IN_OUT, a column.
   shampoo_param_desc turned = Param("w", {2, 2}, SHAMPOO_F64);
   turned.fan = SHAMPOO_IN_OUT;
   CheckNear(FirstStepOf(by_row, turned, w, {0, 1, 0, 5}), {6, -1, 0, 3});
@@ -466,14 +471,14 @@ TEST_CASE("max_update_rms limits the direction after update_norm and shape_scale
   }
 }
 
-TEST_CASE("with norm_control radial a step that would go beyond the origin ends at the origin") {
+TEST_CASE("with norm_control=radial, a step that would go beyond the origin ends at the origin") {
   const Keys keys = "method=sgd norm_control=radial radial_inward=1";
   const MuonValues w = {3, 0, 0, 4};
   CheckNear(FirstStep(keys + "lr=0.5", {2, 2}, w, w), {1.5, 0, 0, 2});
   CheckNear(FirstStep(keys + "lr=2", {2, 2}, w, w), {0, 0, 0, 0});
 }
 
-TEST_CASE("norm_control hyperball keeps the norm that the parameter had before the first update that was not skipped") {
+TEST_CASE("norm_control=hyperball keeps the norm that the parameter had before the first update that was not skipped") {
   const Keys keys = "method=sgd lr=1 norm_control=hyperball";
   Host host(keys, {Param("w", {2, 2}, SHAMPOO_F16)});
   // With the kept norm of 120,000, the first element would be too large for float16, so this update is skipped.

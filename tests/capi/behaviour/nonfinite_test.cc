@@ -9,8 +9,8 @@ namespace shampoo_test {
 namespace {
 
 TEST_CASE("a block whose gradients were zero for a long time is updated when nonzero gradients return") {
-  // The factor matrices of the block decay. With enough zeros, their elements become subnormal numbers, and rounding
-  // prevents these numbers from reaching 0.
+  // While the gradients are zero, the factor matrices of the block decay. After enough steps, their elements are
+  // subnormal numbers, and rounding prevents these numbers from reaching 0.
   for (const int zeros : {1500, 1700, 2000, 3000}) {
     CAPTURE(zeros);
     const Keys keys =
@@ -78,7 +78,8 @@ TEST_CASE("with skip_step, a step with an invalid gradient succeeds, changes not
     CHECK(host.Stat("nonfinite_blocks") == skipped + 1);
     listener.CheckOneMessage({"1 ", "a step is skipped", "\"w\"", "w/3", "element 29"});
   }
-  // If two blocks have NaN, both are counted, and one message is logged, without the advice to set on_nonfinite.
+  // If the gradients of two blocks have NaN, the library counts both blocks and logs one message. The message does not
+  // advise to set on_nonfinite.
   const double counted = host.Stat("nonfinite_blocks");
   for (const size_t at : {0, 29}) host.tensors[0].g.Set(at, NAN);
   host.Step();
@@ -173,8 +174,8 @@ TEST_CASE("each group has its own on_nonfinite, and an error takes precedence ov
   CHECK(host.Stat("nonfinite_blocks") == 1);
 }
 
-// All rows of the gradient of w are equal, so the factor matrices of w have rank 1, or 0 if the gradients are 0. The
-// factor matrix of b, which only grafting=none adds, has the same rank.
+// All rows of the gradient of w are equal, so the factor matrices of w have rank 1, or rank 0 if the gradients are 0.
+// If b has a factor matrix, this matrix has the same rank.
 TEST_CASE("1000 steps with the same gradients or with zeros succeed, and the parameters stay finite") {
   const Keys with_epsilon = "epsilon=1e-12";
   const Keys without = "root_rank_handling=pseudo_inverse epsilon=0";

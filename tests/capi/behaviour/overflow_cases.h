@@ -41,7 +41,7 @@ inline std::vector<OverflowCase> OverflowCases(double limit) {
     const auto add = [&](const char* what, const char* decay, double param, double state) {
       auto keys = momentum;
       keys.emplace_back("weight_decay", decay);
-      cases.push_back({std::string(what) + ", use_nesterov " + nesterov, keys, param, true, state});
+      cases.push_back({std::string(what) + ", use_nesterov=" + nesterov, keys, param, true, state});
     };
     add("momentum with decay of a large parameter", "100", 0.03 * limit, 1);
     add("a large momentum", "0", -0.9 * limit, 0.9 * limit);

@@ -91,7 +91,9 @@ TEST_CASE("a parameter at the largest number is updated only if its sum with the
   }
 }
 
-TEST_CASE("without weight decay, an infinite or NaN element does not prevent updates of the rest of its block") {
+TEST_CASE(
+    "without weight decay, an infinite or NaN element of a parameter does not prevent updates of other elements of its "
+    "block") {
   for (const Keys& keys : {Keys{}, Keys("momentum=0.9"), Keys("momentum=0.9 use_nesterov=true")}) {
     Host host("weight_decay=0" + keys, {Param("w", {3, 2})});
     std::mt19937_64 random = host.FillFrom(1);

@@ -75,7 +75,7 @@ TEST_CASE(
         for (size_t i = 0; i < d; ++i)
           std::fill(bytes.begin() + static_cast<std::ptrdiff_t>((i * d + i + 1) * size),
                     bytes.begin() + static_cast<std::ptrdiff_t>((i + 1) * d * size), char{77});
-        // The matrix is written in two ranges whose border is within a row.
+        // The test writes the matrix in two ranges whose border is within a row.
         const auto cut = static_cast<int64_t>(d * d / 2 + 1);
         RequireOk(shampoo_state_write(second.optimizer, entry.index, 0, cut, bytes.data(), bytes.size(), SHAMPOO_CPU,
                                       nullptr));

@@ -132,7 +132,7 @@ TEST_CASE("plans of several ranks assign each block to one rank and report the b
       CHECK(state <= of_blocks + 512);
       CHECK(PlanBytes(plan.get(), rank, "total") == state + workspace);
       CHECK((comm > 0) == (world > 1));
-      // A rank without blocks needs at most 512 bytes of workspace in addition to the gather buffer.
+      // A rank without blocks needs at most 512 bytes of workspace in addition to the buffer of the all-gather.
       CHECK((of_blocks > 0) == (workspace > comm * world + 512));
     }
   }

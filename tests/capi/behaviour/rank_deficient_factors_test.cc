@@ -8,8 +8,8 @@
 namespace shampoo_test {
 namespace {
 
-// Returns the warning that creating an optimizer logs, or "". The optimizer has group 0 with `keys`, and group 1 with
-// `keys` and `second`.
+// Returns the warning that creating an optimizer logs, or "" if it logs none. The optimizer has group 0 with `keys`,
+// and group 1 with `keys` and `second`.
 std::string WarningOf(const Keys& keys,
                       const std::vector<shampoo_param_desc>& params = {Param("w", {16, 4}), Param("b", {9})},
                       const Keys& second = {}) {
@@ -42,21 +42,23 @@ TEST_CASE("the warning counts the factor matrices that are rank-deficient at the
       relative);
 }
 
-TEST_CASE("the step of the first root depends on the group and, with root_spread, on the block") {
+TEST_CASE("the step of the first root depends on the group and, with root_spread=true, on the block") {
   std::vector<shampoo_param_desc> params = {Param("a", {16}), Param("b", {30})};
   params[1].group = 1;
   const std::string slower = WarningOf("precondition_frequency=5", params, "precondition_frequency=20");
   CHECK_MESSAGE(Has(slower, {"2 of 2", "a/0/factor.0 of size 16 with a rank of at most 5 after 5 steps"}), slower);
   const std::string late = WarningOf("precondition_frequency=5 start_preconditioning_step=12", params);
   CHECK_MESSAGE(Has(late, {"2 of 2", "b/0/factor.0 of size 30 with a rank of at most 12 after 12 steps"}), late);
-  // The second of two blocks has its first root at least one step later, when its rank is full.
+  // The first root of the second block is computed at least one step later. Its factor matrix then has full rank.
   const Keys spread = "precondition_frequency=11 root_spread=true max_preconditioner_dim=12";
   const std::string first = WarningOf(spread, {Param("b", {24})});
   CHECK_MESSAGE(Has(first, {"of size 12 with a rank of at most 11 after 11 steps"}), first);
   CHECK_MESSAGE(Has(first, {"1 of 2"}), first);
 }
 
-TEST_CASE("there is no warning at full rank or with pseudo_inverse or with root_relative_epsilon") {
+TEST_CASE(
+    "there is no warning if all factor matrices have full rank, with root_rank_handling=pseudo_inverse, or if "
+    "root_relative_epsilon is set") {
   CHECK(WarningOf("precondition_frequency=9") == "");
   CHECK(WarningOf("precondition_frequency=8") != "");
   CHECK(WarningOf("root_rank_handling=pseudo_inverse epsilon=0") == "");

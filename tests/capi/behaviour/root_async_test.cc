@@ -154,7 +154,9 @@ TEST_CASE("snapshot_step is the step of the snapshots or, without snapshots, min
   }
 }
 
-TEST_CASE("steps that read one arena and write another are bit-identical to steps in place even if blocks miss steps") {
+TEST_CASE(
+    "steps that read one arena and write another are bit-identical to steps in place, even if a block lacks a "
+    "gradient in some steps") {
   for (const BlockHistory& history : kBlockHistories) {
     CAPTURE(history.name);
     const std::vector<shampoo_param_desc> params = {Param("a", {6, 5}), Param("b", {4, 3})};

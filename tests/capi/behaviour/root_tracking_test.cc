@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests of track_root_residuals and pseudo_inverse through statistics, log messages and states.
+// Tests of track_root_residuals=true and root_rank_handling=pseudo_inverse through statistics, log messages and states.
 #include "tests/capi/behaviour/host.h"
 #include "tests/capi/behaviour/listener.h"
 #include "tests/capture.h"
@@ -8,7 +8,8 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("residuals are tracked for eigen, newton and higher_order, and are not larger in float64 than in float32") {
+TEST_CASE(
+    "residuals of root methods eigen, newton and higher_order are tracked, and not larger in float64 than in float32") {
   for (const char* method : {"eigen", "newton", "higher_order"}) {
     double error[2] = {};
     double residual[2] = {};
@@ -36,7 +37,7 @@ TEST_CASE("residuals are tracked for eigen, newton and higher_order, and are not
       residual[wide] = host.Stat("root_residual.max");
       listener.CheckOneMessage({"2 ", "root_error mean", "root_residual mean", "largest", "/factor."});
     }
-    // With root_dtype f64, residuals are not zero either, because inverse roots are stored in float32.
+    // Even with root_dtype=f64, residuals are not zero, because inverse roots are stored in float32.
     CHECK(error[1] <= error[0]);
     CAPTURE(method);
     CHECK(error[1] < 1e-6);
@@ -53,7 +54,7 @@ TEST_CASE("nothing is tracked or logged without track_root_residuals") {
 }
 
 // Host uses the preset shampoo_2024, so inverse roots of matrices have the power -1/4. For G = u v^T, the factor matrix
-// F_0 is |v|^2 u u^T. With pseudo_inverse, its inverse root X_0 is |v|^(-1/2) |u|^(-5/2) u u^T.
+// F_0 is |v|^2 u u^T. With pseudo_inverse, the inverse root X_0 of F_0 is |v|^(-1/2) |u|^(-5/2) u u^T.
 TEST_CASE("with pseudo_inverse, an inverse root maps a vector to 0 if all gradients are orthogonal to the vector") {
   Host host(Keys("root_rank_handling=pseudo_inverse epsilon=0 use_merge_dims=false beta1=0 lr=1"),
             {Param("w", {2, 3})});
@@ -99,7 +100,7 @@ TEST_CASE("pseudo_inverse treats eigenvalues up to the larger of the relative an
   };
   CHECK(kept("auto", "0") == 3);
   CHECK(kept("1e-3", "0") == 2);
-  CHECK(kept("0.04", "0") == 1);  // an eigenvalue at the cutoff counts as 0
+  CHECK(kept("0.04", "0") == 1);  // an eigenvalue equal to the tolerance counts as 0
   CHECK(kept("0", "0.005") == 3);
   CHECK(kept("0", "0.02") == 2);
   CHECK(kept("1e-3", "5") == 1);

@@ -107,13 +107,13 @@ TEST_CASE("a bf16 second moment that would stall is accepted only with state_rou
   CHECK(PlanError(keys) ==
         "keys second_moment_dtype and beta2: the values bf16 and 0.999 are not allowed together, because rounding "
         "would undo every decay of the second moment: expected beta2 of at most 0.99609375, or "
-        "state_rounding stochastic, or second_moment_dtype f32");
+        "state_rounding=stochastic, or second_moment_dtype=f32");
   const PlanPtr made = MakePlan(keys + kStochastic);
   // A float16 second moment is rejected, because float16 is always rounded to nearest.
   PlanError("method=adam second_moment_dtype=f16 beta2=0.9999" + kStochastic);
 }
 
-TEST_CASE("with bf16 and stochastic rounding, the state has the bytes per parameter that docs/methods.md lists") {
+TEST_CASE("with bf16 states and stochastic rounding, the state has the bytes per element that docs/methods.md lists") {
   const Keys bf16 = kStochastic + "filtered_grad_dtype=bf16";
   const Keys moment = "second_moment_dtype=bf16";
   const std::pair<Keys, double> cases[] = {

@@ -108,7 +108,7 @@ TEST_CASE("a changed scalar takes effect in the next step") {
   }
 }
 
-TEST_CASE("nine scalars that are changed one after another in one run all take effect") {
+TEST_CASE("if nine scalars are changed one after another, each change takes effect") {
   CheckSchedule({}, {{1, {"lr", 0.5}},
                      {3, {"beta1", 0.75}},
                      {4, {"gradient_scale", 0.5}},
@@ -121,7 +121,7 @@ TEST_CASE("nine scalars that are changed one after another in one run all take e
                      {15, {"gradient_scale", 0}}});
 }
 
-TEST_CASE("gradient_scale reverses the scaling of a loss, and is exact if the scale is a power of two") {
+TEST_CASE("gradient_scale undoes a scaling of the loss, without rounding errors if the scale is a power of two") {
   const Keys keys = "grafting=adam momentum=0.9 epsilon=1e-3";
   Host plain(keys, {Param("w", {4, 3})});
   Host scaled(keys + "gradient_scale=0.0009765625", {Param("w", {4, 3})});

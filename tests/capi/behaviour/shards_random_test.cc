@@ -8,8 +8,9 @@ namespace shampoo_test {
 namespace {
 
 // Divides the elements [first, end) of a flattened tensor into rectangular pieces, and returns the shapes of the
-// pieces. Each piece consists of consecutive whole slices of a dim k, as many as fit. Dim k is the outermost dim that
-// has a slice which begins at the start of the piece and does not extend beyond `end`.
+// pieces. A slice of dim k contains all elements that have the same indices along the dims 0 to k. Each piece consists
+// of consecutive slices of one dim k, as many as fit before `end` and into one slice of dim k - 1. Dim k is the
+// outermost dim that has a slice which begins at the start of the piece and does not extend beyond `end`.
 std::vector<std::vector<int64_t>> Pieces(const std::vector<int64_t>& shape, int64_t first, int64_t end) {
   std::vector<std::vector<int64_t>> pieces;
   while (first < end) {

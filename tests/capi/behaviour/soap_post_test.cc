@@ -16,7 +16,8 @@ const Keys kPost = "soap_post=orthogonalize";
 const Keys kOrders[] = {
     {}, "factor_correction=kl", "basis_order=before grafting=adam", "orthogonalization=exact first_step=use"};
 
-TEST_CASE("soap_post orthogonalizes the direction of soap as a matrix whose sides are the outputs and the inputs") {
+TEST_CASE(
+    "soap_post orthogonalizes the direction of soap as a matrix with one dim for outputs and one dim for inputs") {
   shampoo_param_desc kernel = Param("kernel", {2, 3, 4}, SHAMPOO_F64);
   kernel.fan = SHAMPOO_IN_OUT;
   const std::pair<shampoo_param_desc, int64_t> cases[] = {
@@ -37,7 +38,7 @@ TEST_CASE("soap_post orthogonalizes the direction of soap as a matrix whose side
           const double length = NormOf(expected);
           RequireOk(shampoo_matrix_orthogonalize(config.get(), rows, static_cast<int64_t>(expected.size()) / rows,
                                                  SHAMPOO_F64, expected.data(), expected.data()));
-          // Grafting determines the length of the direction, also after the orthogonalization.
+          // Grafting determines the length of the direction, even after the orthogonalization.
           if (is_grafted) expected = Scaled(expected, length / NormOf(expected));
         }
         for (size_t i = 0; i < expected.size(); ++i) CHECK(found[i] == doctest::Approx(expected[i]).epsilon(1e-9));

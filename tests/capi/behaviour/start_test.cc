@@ -38,7 +38,7 @@ TEST_CASE("the state named diagonal has the flag 1 only for factor matrices that
 TEST_CASE("negative eigenvalues above -epsilon are shifted in dense factor matrices and not in diagonal ones") {
   // The test writes a diagonal factor matrix with the element -0.25, and its flag in w/0/diagonal. If this flag is 1,
   // the root of a diagonal element a is (a + epsilon)^(-1/4), because Host uses the preset shampoo_2024. If the flag is
-  // 0, 0.25 is first added to all eigenvalues, so that the least is 0.
+  // 0, the library first adds 0.25 to all eigenvalues, so that the least eigenvalue is 0.
   for (const bool dense : {false, true}) {
     Host host(Keys("use_merge_dims=false beta1=0 epsilon=0.5 beta2=1"), kMatrix);
     host.WriteValues("w/0/factor.0", {-0.25, 0, 0, 1});

@@ -64,7 +64,8 @@ TEST_CASE("state entries have the names, shapes and dtypes that the header docum
                       {"s/0/momentum", {1}, SHAMPOO_F64, 0, false}});
 }
 
-TEST_CASE("only the states of the configured method have entries; groups and stacked blocks are numbered from 0") {
+TEST_CASE(
+    "only states that the keys of a group need have entries, and blocks of a stacked parameter are numbered from 0") {
   shampoo_param_desc stacked = Param("layers", {2, 2, 3}, SHAMPOO_F64);
   stacked.stack_dims = 1;
   stacked.group = 1;

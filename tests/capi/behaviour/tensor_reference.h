@@ -76,7 +76,7 @@ struct TensorReference {
   // The first refresh is at start. Later refreshes are at multiples of frequency or, if `spread` is set, at
   // start + frequency, start + 2 frequency and so on.
   bool spread = false;
-  int async = 0;  // steps from a refresh to the use of its roots; the first roots are used at once
+  int async = 0;  // steps from a refresh to the first use of its roots; the roots of the first refresh are used at once
 
   std::vector<double> e, v, m;
   std::vector<std::vector<double>> factor, inverse, next;  // next: the newest roots
@@ -96,7 +96,7 @@ struct TensorReference {
     for (const int d : shape) size *= static_cast<size_t>(d);
     return size;
   }
-  // Returns the distance between neighbors along dim k.
+  // Returns the distance, in elements, between neighbors along dim k.
   size_t Stride(size_t k) const {
     size_t stride = 1;
     for (size_t i = k + 1; i < shape.size(); ++i) stride *= static_cast<size_t>(shape[i]);

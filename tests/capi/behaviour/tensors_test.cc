@@ -9,7 +9,8 @@ namespace {
 
 std::vector<int64_t> Wide(const std::vector<int>& shape) { return {shape.begin(), shape.end()}; }
 
-// Makes 12 steps of a parameter that is one block. Returns the largest difference from the reference after any step.
+// Makes 12 steps of a parameter that is one block. Compares the parameter with that of the reference after each step,
+// and returns the largest difference.
 double DifferenceOf(TensorReference reference, const Keys& more, const std::vector<int64_t>& param_shape) {
   Host host(KeysOf(reference) + more, {Param("w", param_shape, SHAMPOO_F64)});
   std::mt19937_64 random = host.FillFrom(8);

@@ -9,7 +9,8 @@ namespace shampoo_test {
 namespace {
 
 // Returns parameters whose blocks have different sizes, dtypes and orders. One parameter is a stack, one is a shard,
-// and two are in group 1. The gradient check divides the embedding into two spans (core/step/scan_spans.h).
+// and two are in group 1. The gradient check divides the parameter "embedding" into two spans
+// (core/step/scan_spans.h).
 std::vector<shampoo_param_desc> MixedModel() {
   std::vector<shampoo_param_desc> params = {Param("large", {160, 130}),         Param("half", {40, 33}, SHAMPOO_F16),
                                             Param("brain", {70}, SHAMPOO_BF16), Param("wide", {9, 8}, SHAMPOO_F64),
@@ -59,7 +60,7 @@ TEST_SUITE("long") {
     for (const Keys& method : {Keys("method=shampoo precondition_frequency=2"), "method=soap" + often,
                                "method=soap factor_correction=kl" + often, Keys("method=kl_shampoo") + often}) {
       CAPTURE(method);
-      // A smaller square matrix would have no contractions that are divided (core/backend/cpu/kronecker.cc).
+      // The library divides no contraction of a smaller square matrix among threads (core/backend/cpu/kronecker.cc).
       CheckThreads(method + "threads=0", {Param("large", {1024, 1024})}, 3, {3});
     }
   }

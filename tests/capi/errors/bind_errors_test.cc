@@ -80,7 +80,8 @@ TEST_CASE("bind accepts only indices of the plan's parameters") {
 TEST_CASE("bind rejects outputs that overlap other buffers") {
   SteppedModel model;
   const shampoo_buffers good = model.Buffers(0);
-  // `room` has space for two arrays. The array at `last` begins at the last element of the array at `start`.
+  // `room` has space for two arrays of the size of "weight". The array at `last` begins at the last element of the
+  // array at `start`.
   Array room(SHAMPOO_F32, 2 * SmallModel::kElements[0]);
   char* const start = room.data();
   char* const last = start + (SmallModel::kElements[0] - 1) * sizeof(float);

@@ -36,7 +36,7 @@ TEST_CASE("an optimizer keeps the message of its last failure, whichever thread 
   const std::string text = shampoo_optimizer_error(model.get());
   CHECK(text.find("\"weight\"") != std::string::npos);
   CHECK(std::string(shampoo_optimizer_error(other.get())) == "");
-  // Calls that succeed, and failed calls whose pointer to the optimizer is const, leave the message unchanged.
+  // Calls that succeed, and failed calls of functions that take a const optimizer, leave the message unchanged.
   model.Bind();
   RequireOk(shampoo_optimizer_step(model.get(), nullptr));
   double value = 0;

@@ -108,11 +108,11 @@ void CheckFailures(int32_t dtype) {
   const ConfigPtr no_epsilon = MakeConfig("epsilon=0");
   CheckRootFails<Real>(no_epsilon, dtype, {0}, "singular");
   CheckRootFails<Real>(no_epsilon, dtype, {1, 0, 0, 0}, "singular");
-  // The library shifts the eigenvalues of this matrix so that the least is 0.
+  // This matrix has a negative eigenvalue. The library adds a number to each eigenvalue so that the smallest is 0.
   CheckRootFails<Real>(no_epsilon, dtype, {1, 2, 2, -5}, "singular");
 }
 
-TEST_CASE("an inverse root that is not finite is an error that leaves the result and info unchanged") {
+TEST_CASE("if an inverse root would not be finite, the call fails and leaves the output matrix and info unchanged") {
   CheckFailures<float>(SHAMPOO_F32);
   CheckFailures<double>(SHAMPOO_F64);
 }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Tests that a plan rejects keys that the method of their group does not read. Tests that a plan rejects keys for
-// norms, such as update_norm, if a parameter has several blocks.
+// Tests that shampoo_plan_create rejects keys that the method of the config does not read. Tests that
+// shampoo_plan_finish rejects keys for norms, such as update_norm, if a parameter has several blocks.
 #include <algorithm>
 
 #include "errors_test_util.h"

@@ -20,7 +20,7 @@ TEST_CASE("a step with NaN or infinity in a gradient fails and leaves parameters
   for (const int32_t dtype : {SHAMPOO_F32 + 0, SHAMPOO_F64 + 0, SHAMPOO_F16 + 0, SHAMPOO_BF16 + 0}) {
     CAPTURE(dtype);
     BoundModel model(kEveryState, dtype);
-    BoundModel other(kEveryState, dtype);  // its gradients are always finite
+    BoundModel other(kEveryState, dtype);  // the gradients of this model are always finite
     int seed = 1;
     const auto both = [&] {
       StepWell(&model, seed);
@@ -73,7 +73,8 @@ TEST_CASE("a gradient that would make a factor matrix overflow is rejected") {
   CheckStepFails(&wide, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f64"});
 }
 
-TEST_CASE("with coupled weight decay, the error of a step names a parameter that is NaN or would overflow a state") {
+TEST_CASE(
+    "with coupled weight decay, the error of a step names the parameter that has NaN or would make a state overflow") {
   BoundModel model("weight_decay=1 weight_decay_type=coupled");
   model.tensors[1].w.Set(3, 1e25);
   CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32", "element 3 ", "the step has changed nothing"});
@@ -83,7 +84,7 @@ TEST_CASE("with coupled weight decay, the error of a step names a parameter that
   CHECK(model.TryStep() == SHAMPOO_OK);
 }
 
-TEST_CASE("a float64 gradient beyond the range of float32 is rejected unless its scaled value fits") {
+TEST_CASE("a float64 gradient beyond the range of float32 is rejected unless gradient_scale makes it fit") {
   BoundModel model("computation_dtype=f32", SHAMPOO_F64);
   model.tensors[1].g.Set(3, 1e39);
   CheckStepFails(&model, SHAMPOO_E_NUMERIC, {"\"bias\"", "overflow f32", "element 3 ", "1e+39"});
@@ -102,16 +103,19 @@ TEST_CASE("a step is rejected before a growing factor matrix overflows its dtype
   StepWell(&model, 2);
 }
 
-TEST_CASE("the overflow check of a factor matrix uses the largest row of the gradient instead of the sum of all rows") {
+TEST_CASE(
+    "the overflow check of a factor matrix adds the squares of one row of the gradient, and not those of all rows") {
   BoundModel model("factor_dtype=f16 use_merge_dims=false");
   model.FillGradients(1);
-  // The large elements are in different rows and columns. Each square fits f16, but the sum of the squares does not.
+  // The four large elements are in different rows and columns. The square of each fits f16. The sum of the four squares
+  // does not.
   for (size_t i = 0; i < 4; ++i) model.tensors[0].g.Set(i * 7, 200);
   CHECK(model.TryStep() == SHAMPOO_OK);
 }
 
 TEST_CASE(
-    "a step fails if the grafting sum of adagrad would overflow and succeeds if the grafting average of adam fits") {
+    "a step fails if the grafting sum of adagrad would overflow and succeeds if the grafting average of adam fits its "
+    "dtype") {
   const Keys narrow = "grafting_dtype=f16 beta2=0.5 beta1=0";
   BoundModel sum(narrow + "grafting=adagrad");
   sum.FillGradients(1);
@@ -135,6 +139,7 @@ TEST_CASE("a gradient and a coupled decay that cancel each other are rejected if
   const auto param = 3e34F;
   const auto grad = -7.77e33F;
   // In float64, grad and decay * param cancel each other. In float32, the rounding error of decay * param is 6e26.
+  // A factor matrix in float32 cannot hold the square of this error.
   const double decay = -static_cast<double>(grad) / static_cast<double>(param);
   BoundModel model("weight_decay_type=coupled weight_decay=" + Text(decay));
   model.tensors[1].w.Set(3, static_cast<double>(param));

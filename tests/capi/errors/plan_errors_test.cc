@@ -54,14 +54,14 @@ TEST_CASE("a plan rejects invalid ranks, threads and devices") {
 TEST_CASE("a plan rejects config values that contradict each other") {
   const shampoo_plan_desc desc = SHAMPOO_PLAN_DESC_INIT;
   const Keys early = "start_preconditioning_step=3 precondition_frequency=5";
-  CheckCreateRefused("epsilon=0", desc, SHAMPOO_E_INVALID, {"key epsilon", "value 0", "> 0"});
+  CheckCreateRefused("epsilon=0", desc, SHAMPOO_E_INVALID, {"key epsilon", "value 0", "expected one of them above 0"});
   // Adding a second group with contradictory values fails, and the plan still has one group.
   const PlanPtr plan = MakePlan("threads=2");
   int32_t group = -5;
   const auto add = [&](const Keys& values) {
     return shampoo_plan_add_group(plan.get(), MakeConfig(values).get(), &group);
   };
-  CHECK_INVALID(add("epsilon=0"), "key epsilon", "value 0", "> 0");
+  CHECK_INVALID(add("epsilon=0"), "key epsilon", "value 0", "expected one of them above 0");
   CHECK_INVALID(add(early), "start_preconditioning_step is 3");
   CHECK_INVALID(add("threads=3"), "key threads", "3", "2", "plan's");
   CHECK(group == -5);
@@ -140,11 +140,11 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
   };
   shampoo_param_desc desc = Param("p", {6, 4});
   desc.role = SHAMPOO_EMBEDDING;
-  refused("route=auto grafting=none", desc, {"\"p\"", "role is embedding", "grafting is none", "key route to off"});
+  refused("route=auto grafting=none", desc, {"\"p\"", "role is embedding", "grafting=none", "set route=off"});
   desc = Param("p", {2, 6, 4});
   desc.fan = SHAMPOO_IN_OUT;
   desc.row_splits[0] = 2;
-  refused("use_merge_dims=true", desc, {"\"p\"", "row_splits", "(2, 6, 2)", "use_merge_dims to false"});
+  refused("use_merge_dims=true", desc, {"\"p\"", "row_splits", "(2, 6, 2)", "use_merge_dims=false"});
   desc = Param("p", {6, 4});
   desc.fan = SHAMPOO_IN_OUT;
   desc.row_splits[0] = 1;
@@ -152,13 +152,13 @@ TEST_CASE("row splits and roles that a group cannot use are rejected when the pl
   desc.row_splits[0] = 2;
   desc.shard_form = 1;
   desc.flat_count = 20;
-  refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode gather"});
+  refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode=gather"});
   // A rank whose shard is empty reports the same error.
   desc.flat_count = 0;
-  refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode gather"});
+  refused({}, desc, {"\"p\"", "row_splits", "flat shard", "shard_mode=gather"});
   desc.row_splits[0] = 0;
   desc.role = SHAMPOO_HEAD;
-  refused("route=auto grafting=none", desc, {"\"p\"", "role is head", "grafting is none"});
+  refused("route=auto grafting=none", desc, {"\"p\"", "role is head", "grafting=none"});
   desc = Param("p", {1025, 1024});
   desc.stack_dims = 1;
   desc.row_splits[0] = 1;

@@ -89,7 +89,7 @@ TEST_CASE("queries of a plan reject names that are unknown and blocks or ranks t
   CHECK(bytes == -5);
 }
 
-TEST_CASE("a block that is too large for the solver is rejected, and the plan stays unfinished") {
+TEST_CASE("a block with a dim that is too long for a factor matrix is rejected, and the plan stays unfinished") {
   const PlanPtr plan = MakePlan("max_preconditioner_dim=1000000");
   const shampoo_param_desc long_vector = Param("long", {32751});
   RequireOk(shampoo_plan_add_param(plan.get(), &long_vector, nullptr));

@@ -15,9 +15,9 @@ TEST_CASE("keys that contradict each other are rejected by a plan and by shampoo
       {"root_method=higher_order exponent_multiplier=0.5",
        {"exponent_multiplier", "0.5", "higher_order", "expected 1"}},
       {"root_method=newton root_rank_handling=pseudo_inverse epsilon=0",
-       {"root_rank_handling", "pseudo_inverse", "newton", "expected root_method eigen"}},
+       {"root_rank_handling", "pseudo_inverse", "newton", "expected root_method=eigen"}},
       {"root_method=cans root_rank_handling=pseudo_inverse epsilon=0",
-       {"root_rank_handling", "pseudo_inverse", "cans", "expected root_method eigen"}},
+       {"root_rank_handling", "pseudo_inverse", "cans", "expected root_method=eigen"}},
       {"root_rank_handling=pseudo_inverse epsilon=1e-6", {"epsilon", "1e-06", "pseudo_inverse", "expected 0"}},
       {"start_preconditioning_step=3 precondition_frequency=5",
        {"start_preconditioning_step is 3", "precondition_frequency is 5", "at least 5"}},
@@ -36,7 +36,7 @@ TEST_CASE("keys that contradict each other are rejected by a plan and by shampoo
   }
 }
 
-TEST_CASE("root_method newton rejects a root such as 4/3 that is not an integer") {
+TEST_CASE("root_method=newton rejects a root such as 4/3 that is not an integer") {
   const ConfigPtr config = MakeConfig("root_method=newton");
   double a = 1;
   double x = -7;
@@ -47,7 +47,8 @@ TEST_CASE("root_method newton rejects a root such as 4/3 that is not an integer"
 }
 
 TEST_CASE(
-    "with pseudo_inverse, epsilon cannot be set above 0, and shampoo_optimizer_get rejects a root_rank_rtol of auto") {
+    "with root_rank_handling=pseudo_inverse, epsilon cannot be set above 0, and shampoo_optimizer_get cannot "
+    "return the value auto of root_rank_rtol") {
   const SmallModel model(Keys("root_rank_handling=pseudo_inverse epsilon=0"));
   CHECK_INVALID(shampoo_optimizer_set(model.get(), 0, "epsilon", 1e-6), "epsilon", "pseudo_inverse", "expected 0");
   CHECK(shampoo_optimizer_set(model.get(), 0, "epsilon", 0) == SHAMPOO_OK);

@@ -57,13 +57,13 @@ TEST_CASE("a number that does not fit float32 is rejected if steps compute in fl
     const Keys keys = {{key, value}, {"grafting", "adam"}};
     const PlanPtr plan = MakeSmallPlan(keys, /*finished=*/false);
     CHECK_INVALID(shampoo_plan_finish(plan.get()), "parameter \"weight\"", std::string("key ") + key,
-                  "computation_dtype of f32");
+                  "computation_dtype=f32");
     const SmallModel wide(keys, SHAMPOO_F64);  // the number fits float64
     const SmallModel model(Keys("grafting=adam"));
     const double before = model.Get(key);
     const double number = std::strtod(value, nullptr);
     CHECK_INVALID(shampoo_optimizer_set(model.get(), 0, key, number), std::string("key ") + key,
-                  "computation_dtype of f32");
+                  "computation_dtype=f32");
     CHECK(model.Get(key) == before);
     CHECK(shampoo_optimizer_set(wide.get(), 0, key, number) == SHAMPOO_OK);
   }

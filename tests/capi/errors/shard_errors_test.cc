@@ -56,7 +56,8 @@ TEST_CASE("shampoo_plan_add_shard rejects invalid shards of other ranks and chan
 }
 
 // Makes a plan of rank 1 of 3 with its shard `own` and, if not null, the shards `zero` of rank 0 and `two` of rank 2.
-// Checks that finishing the plan fails with an error that contains these words or, if there are no words, succeeds.
+// If `words` is empty, checks that finishing the plan succeeds. Otherwise checks that it fails with an error that
+// contains all words.
 void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, const shampoo_param_desc* two,
                  std::initializer_list<std::string> words) {
   const PlanPtr plan = MakeShardPlan();
@@ -73,8 +74,8 @@ void CheckFinish(const shampoo_param_desc& own, const shampoo_param_desc* zero, 
 TEST_CASE(
     "gathered shards that are unknown, overlap or leave gaps are rejected, and copies of the whole parameter are "
     "accepted") {
-  // The plan infers the shards of the other ranks if its own shard is an equal chunk of the elements, an equal chunk of
-  // the rows, or the whole parameter.
+  // A plan infers the shards of the other ranks if the shard of its rank is an equal chunk of the elements, an equal
+  // chunk of the rows, or the whole parameter.
   CheckFinish(Flat(8, 8), nullptr, nullptr, {});
   CheckFinish(Rectangle(2, 2, 0, 4), nullptr, nullptr, {});
   CheckFinish(Param("p", {6, 4}), nullptr, nullptr, {});
@@ -107,7 +108,7 @@ TEST_CASE(
   CheckFinish(Flat(10, 4), &left, &from_14, {"different shard form"});
 }
 
-TEST_CASE("other flat shards are inferred only from an equal chunk of the rows or an equal chunk of the elements") {
+TEST_CASE("a plan infers the flat shards of other ranks only from an equal chunk of the rows or of the elements") {
   const auto finish = [](int32_t rank, const std::vector<int64_t>& shape, int64_t offset, int64_t count) {
     const PlanPtr plan = MakeShardPlan("gather", rank, 2);
     AddParam(plan, Flat(offset, count, shape));
@@ -122,14 +123,14 @@ TEST_CASE("other flat shards are inferred only from an equal chunk of the rows o
   CHECK(finish(1, {1}, 0, 1) == SHAMPOO_E_INVALID);
 }
 
-TEST_CASE("creating an optimizer requires shard_comm only if several shard ranks use shard_mode gather") {
+TEST_CASE("creating an optimizer requires shard_comm only if several shard ranks use shard_mode=gather") {
   const auto create = [](const PlanPtr& plan) {
     RequireOk(shampoo_plan_finish(plan.get()));
     return TryCreate(plan);
   };
   const PlanPtr gather = MakeShardPlan();
   AddParam(gather, Flat(8, 8));
-  CHECK_INVALID(create(gather), "shard_comm is NULL", "shard_mode is gather", "shard_world is 3");
+  CHECK_INVALID(create(gather), "shard_comm is NULL", "shard_mode=gather", "shard_world is 3");
   const PlanPtr local = MakeShardPlan("local");
   AddParam(local, Flat(8, 8));
   CHECK(create(local) == SHAMPOO_OK);

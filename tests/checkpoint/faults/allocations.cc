@@ -9,7 +9,8 @@
 namespace shampoo_test {
 namespace {
 
-// State of the AllocationWatch of this thread. The variables must not allocate, because operator new uses them.
+// State of the AllocationWatch of this thread. operator new uses these variables, so reading and writing them must not
+// allocate memory.
 thread_local bool counting = false;
 thread_local AllocationFault plan;
 thread_local int64_t counted = 0;

@@ -124,7 +124,7 @@ void Arm(SavingJob* job, const WrongNumber& number, int rank) {
 }
 
 // Checks that no rank returned SHAMPOO_E_INTERNAL, SHAMPOO_E_NOMEM or an unknown status code. Checks that an error
-// about an invalid number has the status SHAMPOO_E_COMM and advises to use the same build on all ranks.
+// about an invalid number has the status SHAMPOO_E_COMM and recommends the same build on all ranks.
 void CheckStatuses(SavingJob* job) {
   for (int rank = 0; rank < job->world(); ++rank) {
     const auto& [status, error] = std::tie((*job)[rank].status, (*job)[rank].error);

@@ -162,7 +162,8 @@ TEST_CASE("a missing file, a file of another rank and a file of another checkpoi
   WriteFile(damaged.PathOf(second), files.at(second));
   damaged.CheckWhole();
 
-  // Files of the next checkpoint have the same tensors at the same offsets, so only checksums detect a swap.
+  // Files of the next checkpoint have the same tensors at the same offsets as files of this one, so only checksums
+  // detect a file of this checkpoint in the next one.
   damaged.saves().Save();
   const std::vector<std::string> next = NamesIn(damaged.saves().directory);
   REQUIRE(next.size() == 3);
@@ -176,9 +177,9 @@ TEST_CASE("a missing file, a file of another rank and a file of another checkpoi
   damaged.CheckFails(damaged.PathOf(next[2]), "checksum does not match");
 }
 
-// A function that creates a file that is not a regular file.
+// A type of file that is not a regular file, and a function that creates such a file.
 struct OddFile {
-  const char* kind;  // what the error calls this type of file
+  const char* kind;  // the name of the type in the error
   void (*make)(const std::string& path);
 };
 const OddFile kOddFiles[] = {
@@ -188,7 +189,7 @@ const OddFile kOddFiles[] = {
     {"a device", [](const std::string& path) { REQUIRE(symlink("/dev/null", path.c_str()) == 0); }},
     {"a socket", [](const std::string& path) { REQUIRE(mknod(path.c_str(), S_IFSOCK | 0600, 0) == 0); }}};
 
-TEST_CASE("a file that is not a regular file is rejected on both ranks without waiting") {
+TEST_CASE("both ranks reject a file that is not a regular file, without waiting for the writer of a FIFO") {
   Damaged damaged;
   SavingJob job;
   for (const OddFile& odd : kOddFiles) {
@@ -217,6 +218,8 @@ TEST_CASE("a load waits for a file on which another process has a lease") {
   Saves saves;
   SavingJob job;
   int refused = 0;
+  // On Linux, open() with O_NONBLOCK fails with EWOULDBLOCK while another process has a lease on the file. The test
+  // makes the first open() fail with this error.
   job.WatchFiles(0, [&refused](const FileCall& call) {
     const bool is_first = call.name == "open" && ++refused == 1;
     return FileFault{.error = is_first ? EWOULDBLOCK : 0};

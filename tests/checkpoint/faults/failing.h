@@ -23,25 +23,25 @@ std::string Describe(const FileCall& call);
 // Returns a handler that applies the fault to the file call with this number, and to no other call.
 FileWatch::Handler FailAt(int64_t number, const FileFault& fault);
 
-// A directory with a checkpoint, and the job that saved it and then made another step.
+// A directory with a checkpoint, and the job that saved the checkpoint and then made another step.
 class Saves {
  public:
-  // If `leftovers` is true, the directory also contains files that killed saves have left.
+  // If `leftovers` is true, the directory also contains files like those that a killed save leaves behind.
   explicit Saves(bool leftovers = false, const RankSpec& spec = SmallSpec());
 
   std::string directory;
   SavingJob job;
-  std::vector<Bytes> older, newer;  // states in the checkpoint, and later states of the job
+  std::vector<Bytes> older, newer;  // states in the first checkpoint, and later states of the job
 
-  void Reset();  // restores the directory and replaces the communicator of the job
+  void Reset();  // restores the initial files of the directory, and replaces the communicator of the job
   void Save() { job.Save(directory); }
   std::vector<FileCall> Calls(int rank);  // the file calls of this rank in a save
-  // Loads the checkpoint into another job. Returns whether all ranks of that job then have these states.
+  // Loads the newest checkpoint into another job. Returns whether all ranks of that job then have these states.
   bool Loads(const std::vector<Bytes>& states);
-  // Returns whether the directory contains only the older checkpoint and leftovers.
+  // Returns whether the directory contains only the first checkpoint and leftovers.
   bool HasOlderAlone() const;
   std::string Names() const;  // the names of the files in the directory, one per line
-  bool HasNewer() const;      // whether the directory has the index of a newer checkpoint
+  bool HasNewer() const;      // whether the directory has the index of a later checkpoint
   // Saves without faults and checks that the directory then contains only the new checkpoint.
   void CheckNextSave();
 

@@ -26,8 +26,8 @@ std::string PathOf(int fd) {
   return length < 0 ? std::string() : std::string(path, static_cast<size_t>(length));
 }
 
-// Reports a call to the FileWatch of this thread. Then makes the call, unless the watch requests a failure or the
-// result 0. Allocates nothing if the thread has no watch.
+// Reports a call to the FileWatch of this thread. Then makes the call, with at most the number of bytes that
+// the watch allows, unless the watch requests a failure or the result 0. Allocates nothing if the thread has no watch.
 template <typename Make>
 auto Intercept(const char* name, const char* path, FileCall call, Make&& make) -> decltype(make(size_t{})) {
   if (watch == nullptr) return make(call.bytes);

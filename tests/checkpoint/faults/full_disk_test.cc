@@ -190,7 +190,8 @@ TEST_CASE("if a save fails because its directory was removed, the error names th
       CHECK(OpenDescriptors() == descriptors);
     }
     CHECK(failures > 5);
-    // Rank 0 publishes the checkpoint. If the directory is removed after that, the save succeeds.
+    // Rank 0 renames the index and then syncs the directory. If the test removes the directory after that, the save
+    // succeeds.
     CHECK((rank == 1 || failures < static_cast<int>(calls.size())));
   }
 }

@@ -30,6 +30,8 @@ TEST_CASE("a process that is killed at any file call of a save leaves the older 
       return one.name == "rename" && one.to.ends_with(".json");
     });
     REQUIRE((renames_index != calls.end()) == (rank == 0));
+    // If half_done is true, the call writes half of its bytes, and the process is killed before the next file call.
+    // Otherwise the process is killed before the call.
     for (const bool half_done : {false, true}) {
       if (half_done && call.name != "pwrite") continue;
       CAPTURE(half_done);
@@ -101,7 +103,7 @@ void KillSaves(int kills, uint64_t seed) {
     job.Save(directory);
     duration = Clock::now() - begin;
     CHECK_MESSAGE(job.All(SHAMPOO_OK), job.Errors());
-    CHECK(NamesIn(directory).size() == 3);  // the files of killed saves have been removed
+    CHECK(NamesIn(directory).size() == 3);  // the save has removed the files of killed saves
     older = job.States();
   };
   std::mt19937_64 random(seed);

@@ -79,7 +79,7 @@ TEST_CASE("a load that loses a large state makes steps fail until another load s
       CHECK_MESSAGE(Has(job.Errors(), "load a checkpoint"), job.Errors());
       job.Save(scratch / "spoiled");
       CHECK_MESSAGE(job.All(SHAMPOO_E_STATE), job.Errors());
-      BindAnotherAndBack(&job);  // does not restore the lost state
+      BindAnotherAndBack(&job);  // does not restore the lost state: the second attempt fails, too
     }
     RequireLoad(&job, scratch / "saves");
     CHECK(job.States() == loaded);

@@ -82,7 +82,8 @@ class Disk {
       }
       return;
     }
-    // All subsets would be too many. Visits those with no change, one change, all changes, and all changes except one.
+    // There are too many subsets of the changes. Visits the subsets with no change, one change, all changes, and all
+    // changes except one.
     for (const bool others : {false, true}) {
       visit_outcomes([others](size_t) { return others; });
       for (size_t one = 0; one < count; ++one) {
@@ -94,8 +95,8 @@ class Disk {
 
  private:
   struct Content {
-    std::string now;
-    std::string certain;
+    std::string now;      // the bytes that the file calls have written
+    std::string certain;  // the bytes that are synced
     // Returns the bytes of the file after a stop. With has_zeros, the file has its newest size, and zeros after the end
     // of the synced bytes.
     std::string Left(bool has_zeros) const {
@@ -140,7 +141,7 @@ class Disk {
   std::set<Names> seen_;
 };
 
-// Saves a checkpoint. After each file call, checks that all outcomes of a stop (see ForEachOutcome) have a checkpoint
+// Saves a checkpoint. After each file call, checks that each outcome of a stop (see ForEachOutcome) has a checkpoint
 // that can be loaded. may_have_none: outcomes without a checkpoint are allowed.
 class Checker {
  public:
@@ -167,7 +168,7 @@ class Checker {
     Check("the end", is_newer);
   }
   int outcomes() const { return outcomes_; }
-  int newer_ones() const { return newer_ones_; }
+  int newer_ones() const { return newer_ones_; }  // the number of outcomes with the new checkpoint
 
  private:
   void Check(const std::string& after, bool is_newer) {
@@ -246,7 +247,7 @@ TEST_CASE("the first checkpoint of a directory is on the disk when the save succ
   CHECK(checker.newer_ones() > 0);
 }
 
-// The files of a failed save are removed in such an order that no incomplete checkpoint has an index.
+// The library removes the files of a failed save in such an order that no incomplete checkpoint has an index.
 TEST_CASE("a machine that stops after a failed save leaves the older checkpoint or the new one") {
   Saves saves;
   const std::vector<FileCall> calls = saves.Calls(0);

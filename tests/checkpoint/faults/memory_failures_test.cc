@@ -60,7 +60,7 @@ void FailSaves(int64_t stride) {
         if (!ok) CHECK_MESSAGE(saves.HasOlderAlone(), saves.Names());
         if (!ok) saves.CheckNextSave();
         CHECK(OpenDescriptors() == descriptors);
-        // The first save may allocate memory that is kept, so `live` is set after the second save.
+        // The first save may allocate memory that stays allocated, so the test sets `live` after the second save.
         if (first > 1 && live == 0) live = LiveAllocations();
       }
       CHECK(successes < 200);
@@ -108,8 +108,8 @@ TEST_CASE("a save that runs out of memory succeeds on all ranks or leaves the ol
 TEST_CASE("a load that runs out of memory succeeds on all ranks or leaves the optimizer unchanged") { FailLoads(11); }
 
 TEST_SUITE("long") {
-  TEST_CASE("a save in which any allocation fails succeeds or leaves the older checkpoint") { FailSaves(1); }
-  TEST_CASE("a load in which any allocation fails succeeds or leaves the optimizer unchanged") { FailLoads(1); }
+  TEST_CASE("if any allocation of a save fails, the save succeeds or leaves the older checkpoint") { FailSaves(1); }
+  TEST_CASE("if any allocation of a load fails, the load succeeds or leaves the optimizer unchanged") { FailLoads(1); }
 }
 
 }  // namespace

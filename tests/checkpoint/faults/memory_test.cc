@@ -76,7 +76,8 @@ struct Trained : Rank {
   void RequireOk() const { Require(status == SHAMPOO_OK, error); }
 };
 
-// Checks saves and loads of a model. other_dim: max_preconditioner_dim of an optimizer with other blocks.
+// Checks saves and loads of a model. other_dim: max_preconditioner_dim of another optimizer, which loads the checkpoint
+// into blocks of another size.
 void Check(const Model& model, const char* other_dim) {
   const Scratch scratch(Scratch::On::kDisk);
   const std::string directory = scratch / "saves";
@@ -93,7 +94,7 @@ void Check(const Model& model, const char* other_dim) {
     report("save", PeakOf([&] { trained.Save(directory); }));
     report("second save", PeakOf([&] { trained.Save(directory); }));
     report("load into a loaded optimizer", PeakOf([&] {
-             trained.Load(directory);  // afterwards, its state is no longer the initial one
+             trained.Load(directory);  // the second load then overwrites a loaded state
              trained.Load(directory);
            }));
   }
@@ -111,7 +112,7 @@ void Check(const Model& model, const char* other_dim) {
 
 int main(int argc, char** argv) {
   using shampoo_test::Check;
-  // A huge page would be counted as a whole when its first byte is accessed.
+  // The kernel would count all bytes of a huge page as resident when the process accesses the first byte.
   prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
   const bool is_long = argc > 1 && std::string(argv[1]) == "--long";
   if (is_long) {

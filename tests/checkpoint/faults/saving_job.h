@@ -14,7 +14,7 @@
 
 namespace shampoo_test {
 
-// Return models whose states have a few KiB (SmallSpec) or some MiB (LargeSpec).
+// Return specifications of jobs whose states take a few KiB (SmallSpec) or some MiB (LargeSpec).
 RankSpec SmallSpec();
 RankSpec LargeSpec();
 
@@ -39,7 +39,7 @@ class SavingJob {
   // Save and Load run on all ranks at once.
   void Save(const std::string& directory);
   void Load(const std::string& directory);
-  // If `around` is set, Save and Load call around(rank, call) on each rank. This function must call `call`, which saves
+  // If `around` is set, Save and Load call around(rank, call) on each rank, and `around` must call `call`, which saves
   // or loads.
   std::function<void(int rank, const std::function<void()>& call)> around;
   // Passes the file calls of a rank to the handler until Undisturbed is called.

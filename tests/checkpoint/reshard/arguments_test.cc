@@ -48,7 +48,7 @@ TEST_CASE("all ranks report which argument is wrong on which rank, and the next 
   };
   const Wrong wrongs[] = {
       {"directory is NULL", [](World::Call* call) { call->directory = nullptr; }},
-      {"directory is empty: expected the path of a directory", [](World::Call* call) { call->directory = ""; }},
+      {"directory is \"\": expected the path of a directory", [](World::Call* call) { call->directory = ""; }},
       {"count is -1: expected at least 0", [](World::Call* call) { call->count = -1; }},
       {"opts is NULL", [](World::Call* call) { call->passes_opts = false; }},
       {"opts[1] is NULL: expected an optimizer", [](World::Call* call) { call->opts.push_back(nullptr); }},
@@ -82,7 +82,7 @@ TEST_CASE("all ranks report which argument is wrong on which rank, and the next 
   CHECK(Everything(&replicas.grid()) == before);
 }
 
-TEST_CASE("wrong arguments of a single process are errors") {
+TEST_CASE("shampoo_save and shampoo_load reject wrong arguments in a process without a communicator") {
   Trainee one(SmallModel());
   shampoo_optimizer* const opts[] = {one.optimizer(), nullptr};
   for (const auto& function : {&shampoo_save, &shampoo_load}) {
@@ -96,7 +96,7 @@ TEST_CASE("wrong arguments of a single process are errors") {
     CHECK(shampoo_optimizer_error(one.optimizer()) == std::string(shampoo_last_error()));
     fails("count is -1", opts, -1, "x");
     fails("directory is NULL", opts, 1, nullptr);
-    fails("directory is empty", opts, 1, "");
+    fails("directory is \"\"", opts, 1, "");
     fails("stream is not NULL", opts, 1, "x", &one);
   }
 }
@@ -113,7 +113,7 @@ TEST_CASE("a job of several ranks needs a communicator that has all ranks and us
                                                "pass a communicator of all ranks of the job"}) == "");
     }
   }
-  World half(2);  // the job has 2 replicas and 2 shards, and therefore 4 ranks
+  World half(2);  // the job has 2 replicas of 2 shards each, and therefore 4 ranks
   World device(4, SHAMPOO_CUDA);
   for (int rank = 0; rank < 4; ++rank) {
     half[rank % 2].opts = {grid[rank].optimizer};

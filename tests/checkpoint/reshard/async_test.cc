@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of checkpoints with root_async. Some blocks have no gradient in some steps. A job with other ranks or shards
-// continues from the checkpoint of each step. Its results must be bit-identical to those of an uninterrupted run.
+// Tests of checkpoints with root_async. Some blocks have no gradient in some steps. A job with other numbers of
+// replicas or shards continues from the checkpoint of each step. Its results must be bit-identical to those of an
+// uninterrupted run.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -29,7 +30,7 @@ RankSpec Spec(const Keys& more) {
 bool HasGradient(size_t param, uint64_t t) {
   if (param == 1) return t >= 6;                 // the first refresh, in step 5, is before the first gradient
   if (param == 2) return t % 4 == 0;             // after step 4, gradients only in steps with a refresh
-  if (param == 3) return t != 10 && t % 7 != 0;  // step 10 is the first step that uses the roots of step 8
+  if (param == 3) return t != 10 && t % 7 != 0;  // step 10 is the first that can use the roots of step 8
   return true;
 }
 
@@ -95,11 +96,14 @@ void CheckJobs(const Keys& more) {
   }
 }
 
-TEST_CASE("with root_async, training with missing gradients continues on other ranks with bit-identical results") {
+TEST_CASE(
+    "with root_async and missing gradients, a job with other replicas or shards continues with bit-identical results") {
   CheckJobs({});
 }
 
-TEST_CASE("with root_spread, training with missing gradients continues on other ranks with bit-identical results") {
+TEST_CASE(
+    "with root_spread and missing gradients, a job with other replicas or shards continues with bit-identical "
+    "results") {
   CheckJobs("root_spread=true");
   CheckJobs("refresh_growth=0.5 root_spread=true start_preconditioning_step=1");
 }

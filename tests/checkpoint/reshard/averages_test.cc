@@ -30,7 +30,7 @@ std::vector<std::vector<float>> AveragesOf(const Trainee& trainee) {
   return averages;
 }
 
-TEST_CASE("on_block_mismatch=reset keeps averages and the state lr_sum") {
+TEST_CASE("a load with on_block_mismatch=reset restores averages and the state lr_sum") {
   for (const Keys& averages : {Keys("averaging=schedule_free"), Keys("averaging=gpa"), Keys("weight_ema=0.9")}) {
     CAPTURE(averages[0].second);
     const Scratch scratch;
@@ -62,7 +62,7 @@ TEST_CASE("on_block_mismatch=reset rejects a checkpoint without the state lr_sum
   TrainAndSave(&saver, 3, scratch / "checkpoints");
   Trainee loader = MakeTrainee("averaging=schedule_free", "8");
   CheckRefused(&loader.rank, scratch / "checkpoints", SHAMPOO_E_INVALID,
-               {"the checkpoint has no state \"lr_sum\" of parameter", "averaging gpa",
+               {"the checkpoint has no state \"lr_sum\" of parameter", "averaging=gpa",
                 "averaging is schedule_free in this optimizer"});
 }
 

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests of checkpoints of the methods that have eigenbases: soap and kl_shampoo. A run must continue with bit-identical
-// results. If the optimizer that loads has other blocks, only blocks without factor matrices keep their states.
+// Tests of checkpoints of the methods that have eigenbases: soap and kl_shampoo. After a load, a run must continue with
+// bit-identical results. If the optimizer that loads has other blocks, the load restores only the states of blocks
+// without factor matrices.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -61,7 +62,7 @@ TEST_CASE("if one part of a parameter has no factor matrix, a load of factor mat
   }
 }
 
-TEST_CASE("blocks without factor matrices keep gradient_count when another number of ranks loads the checkpoint") {
+TEST_CASE("a load on another number of ranks restores gradient_count of blocks without factor matrices") {
   for (const Keys& method : kEigenbasisMethods) {
     CAPTURE(method);
     RankSpec spec = EigenbasisModel(method + "on_block_mismatch=reset");
@@ -115,7 +116,7 @@ TEST_CASE("on_block_mismatch=reset initializes all states of blocks whose saved 
   }
 }
 
-TEST_CASE("loading a checkpoint whose eigenbases belong to other dims is an error that names the keys") {
+TEST_CASE("a load of eigenbases of other dims fails, and the error names precondition_dims and skip_dim_size") {
   const Scratch scratch;
   RankSpec spec = EigenbasisModel(kEigenbasisMethods[0]);
   spec.params = {{"weight", {5, 4}}};

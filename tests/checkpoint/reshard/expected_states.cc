@@ -12,7 +12,7 @@ namespace {
 
 using Indices = std::vector<int64_t>;
 
-// Returns where element `at` of the rank's buffer is in the flattened parameter.
+// Returns the position in the flattened parameter of element `at` of the rank's buffer.
 int64_t InParameter(const ParamSpec& param, int64_t at) {
   if (param.shard_form == 0) return at;
   if (param.shard_form == 1) return param.flat_offset + at;
@@ -87,8 +87,8 @@ int64_t PlacedEntry::elements() const {
 }
 
 std::vector<PlacedEntry> EntriesOf(const Rank& rank, const std::vector<ParamSpec>& params) {
-  // The shape and the elements of each block. The keys of the map are the beginnings of state keys: the name of the
-  // parameter and the number of the block.
+  // The shape of each block, and the positions of its elements in the flattened parameter. The keys of the map are the
+  // beginnings of state keys: the name of the parameter and the number of the block.
   std::map<std::string, std::pair<Indices, Indices>> blocks;
   std::map<int32_t, int> counts;
   for (const shampoo_block_info& info : BlocksOf(rank)) {

@@ -18,7 +18,7 @@ struct PlacedEntry {
   std::string state;           // "momentum", "factor.0", ...
   std::vector<int64_t> shape;  // shape of the entry
   std::vector<int64_t> block_shape;
-  std::vector<int64_t> block_elements;  // positions in the flattened parameter, in the order of the block
+  std::vector<int64_t> block_elements;  // positions in the flattened parameter, in the block's row-major order
   int32_t dtype = 0;
   bool symmetric = false;
 

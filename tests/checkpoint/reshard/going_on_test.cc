@@ -58,9 +58,10 @@ TEST_CASE("after failed loads, training continues with results bit-identical to 
   }
 }
 
-// A parameter of one element, whose gradients are 0. The preset of the tests, shampoo_2024, sets epsilon to 1e-12, and
-// its exponent for a vector is -exponent_multiplier / 2, so the inverse root of the parameter would be (1e-12)^-5. This
-// number does not fit into float32, the dtype of inverse roots, so every rung of the recovery ladder fails.
+// A parameter of one element, whose gradients are 0. The preset of the tests, shampoo_2024, sets epsilon to 1e-12. With
+// this preset, the exponent of the inverse root of a vector is -exponent_multiplier / 2, so the root would be
+// (1e-12)^-5. This number does not fit into float32, the dtype of inverse roots, so every rung of the recovery ladder
+// fails.
 const RankSpec kFailingRoots = {.keys = "exponent_multiplier=10 root_failure_tolerance=2", .params = {{"zero", {1}}}};
 
 void StepWithZeros(Rank* rank, int steps) {
@@ -94,7 +95,7 @@ TEST_CASE("deferred errors of earlier steps are discarded by a load that succeed
       continue;
     }
     RequireLoad(&roots, directory);
-    StepWithZeros(&roots, 3);  // the load has reset the count of failures
+    StepWithZeros(&roots, 3);  // as many as before, because the load reset the count of failures
     CheckDeferredError(&roots, {"could not be computed at 3 refreshes in a row"});
     Rank other(SmallModel());
     other.Save(scratch / "other");
@@ -136,7 +137,7 @@ TEST_CASE("a load writes to the arena that is bound as state_out, and a failed l
     CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
     CHECK(StepsOf(loader.rank, 0) == 3);
     if (!in_place) CHECK(std::string(in.get(), bytes) == std::string(bytes, '\0'));
-    // The optimizer's own arena, which NULL and NULL select, is unchanged.
+    // The loads have not changed the optimizer's own arena, which bind_state selects if both arenas are NULL.
     Trainee fresh(SmallModel());
     REQUIRE(shampoo_optimizer_bind_state(loader.optimizer(), nullptr, nullptr) == SHAMPOO_OK);
     CHECK(StatesOf(loader.rank) == StatesOf(fresh.rank));

@@ -78,6 +78,7 @@ TEST_CASE("if shards end where blocks end, a load from or into shards restores t
     RequireCreate(loader);
     WriteAndSave(saver, scratch / "checkpoints");
     RequireLoad(loader, scratch / "checkpoints");
+    // Each of the 4 blocks has one elementwise state and 5 other states.
     CHECK(CountExpected(loader, true) == 4);
     CHECK(CountExpected(loader, false) == 4 * 5);
   }
@@ -95,7 +96,7 @@ TEST_CASE("if shards end where blocks end, a load from or into shards restores t
               {"does not have 2 of 4 blocks of this rank: \"matrix/2 (1, 160) at element 32000\""});
 }
 
-TEST_CASE("blocks that share only their first thousands of elements are not matched") {
+TEST_CASE("a load does not match blocks that share only their first thousands of elements") {
   const RankSpec spec = {.keys = "max_preconditioner_dim=130 beta1=0", .params = {{"tensor", {2, 2, 130, 130}}}};
   // The parameter has four 130 x 130 matrices. The first shard of the saver has matrices 0 and 1. The first shard of
   // the loader has matrices 0 and 2. Each shard is one block of shape 2 x 130 x 130.
@@ -123,7 +124,7 @@ TEST_CASE("more entries than fit into one file are written to several files") {
   Grid saver(spec, 2, 1);
   RequireCreate(&saver);
   WriteAndSave(&saver, scratch / "two");
-  // Each block has four entries, and each rank has half of the blocks: 10,000 entries. A file holds up to 16,384.
+  // Each rank has 2,500 blocks with four entries each: 10,000 entries. A file holds up to 16,384 entries.
   CHECK(NamesIn(scratch / "two") == std::vector<std::string>{"checkpoint-000001.json",
                                                              "checkpoint-000001.rank-00000-of-00002.safetensors",
                                                              "checkpoint-000001.rank-00001-of-00002.safetensors"});

@@ -16,7 +16,7 @@
 namespace shampoo_test {
 namespace {
 
-// Returns a model of one matrix. row_splits: the number of rows of each part, or {} for no parts.
+// Returns a model of one matrix. row_splits: the number of rows of each part; {}: the matrix is not divided.
 RankSpec MuonModel(const std::string& second_moment, const std::vector<int64_t>& row_splits) {
   RankSpec spec;
   spec.keys = {{"method", "muon"}, {"second_moment", second_moment}, {"on_block_mismatch", "reset"}};
@@ -28,15 +28,16 @@ RankSpec MuonModel(const std::string& second_moment, const std::vector<int64_t>&
 // Returns the state direction_moment (the second moment of the direction) of a block of "weight".
 std::vector<float> MomentOf(const Rank& rank, int block) {
   const std::vector<char> bytes = StatesOf(rank).at("weight/" + std::to_string(block) + "/direction_moment");
-  // StatesOf returns 8 bytes for each element. The first half of all bytes contains the float32 values.
+  // StatesOf returns 8 bytes for each element. The float32 values are at the beginning of the array, without gaps; the
+  // second half of the array is not used.
   std::vector<float> moment(bytes.size() / sizeof(double));
   std::memcpy(moment.data(), bytes.data(), moment.size() * sizeof(float));
   return moment;
 }
 
 // Trains a matrix of two parts for three steps and saves a checkpoint. Loads the checkpoint into an optimizer that has
-// made two steps with the undivided matrix. Returns the second moment of the loading optimizer. *saved receives the
-// second moments of the two saved parts, one after the other.
+// made two steps with the undivided matrix. Returns the second moment of this optimizer after the load. *saved
+// receives the second moments of the two saved parts, one after the other.
 std::vector<float> ReloadedMoment(const std::string& second_moment, std::vector<float>* saved) {
   const Scratch scratch;
   Trainee saver(MuonModel(second_moment, {4, 4}));
@@ -53,13 +54,15 @@ std::vector<float> ReloadedMoment(const std::string& second_moment, std::vector<
 
 bool IsPositive(float element) { return element > 0; }
 
-TEST_CASE("on_block_mismatch=reset keeps the second moment of the direction with second_moment=element") {
+TEST_CASE(
+    "with second_moment=element, a load with on_block_mismatch=reset restores the second moment of the direction") {
   std::vector<float> saved;
   CHECK(ReloadedMoment("element", &saved) == saved);
   CHECK(std::all_of(saved.begin(), saved.end(), IsPositive));
 }
 
-TEST_CASE("on_block_mismatch=reset clears the second moment with second_moment=row and with second_moment=short") {
+TEST_CASE(
+    "with second_moment=row or second_moment=short, a load with on_block_mismatch=reset sets the second moment to 0") {
   for (const char* const second_moment : {"row", "short"}) {
     CAPTURE(second_moment);
     std::vector<float> saved;

@@ -16,7 +16,7 @@
 namespace shampoo_test {
 namespace {
 
-// Names that could be misinterpreted in a path, in JSON or in a key of the state.
+// Names that could be misinterpreted in a path, in JSON or in the key of a state entry, such as "a/0/momentum".
 const char* const kNames[] = {"\"",
                               "\\",
                               "a/b",
@@ -57,8 +57,8 @@ TEST_CASE("any valid UTF-8 is accepted as the name of a parameter") {
   RequireLoad(&loader.rank, directory);
   CHECK(StatesOf(loader.rank) == StatesOf(saver.rank));
   CHECK(StatesOf(loader.rank).size() == std::size(kNames) * 16);
-  // The names are also accepted with shards. Blocks of shards have other keys in a checkpoint than blocks of whole
-  // parameters.
+  // The names are also accepted with shards. In a checkpoint, the key of a block of a shard contains a position, such
+  // as "a/@3", instead of an index, such as "a/0".
   Grid grid(OddNames("on_block_mismatch=reset"), 1, 2);
   RequireCreate(&grid);
   RequireLoad(&grid, directory);
@@ -114,7 +114,7 @@ TEST_CASE("a save keeps checkpoint_keep checkpoints, and each can be loaded by t
   loader.rank.Load(directory + "/checkpoint-000003.json");
   loader.rank.Load(directory);
   CHECK(StepsOf(loader.rank, 0) == 5);
-  // With checkpoint_keep 1, the default, a save removes all older checkpoints. The new checkpoint gets the next number.
+  // With checkpoint_keep=1, the default, a save removes all older checkpoints. The new checkpoint gets the next number.
   RequireSave(&loader.rank, directory);
   CHECK(NamesIn(directory) ==
         std::vector<std::string>{"checkpoint-000006.json", "checkpoint-000006.rank-00000-of-00001.safetensors"});
@@ -147,7 +147,7 @@ TEST_CASE("the largest checkpoint_keep of all optimizers and ranks applies") {
     for (int t = 0; t < 3; ++t) world.Save(scratch / "of ranks");
     RequireOk(world);
     CHECK(CheckpointsIn(scratch / "of ranks").size() == 2);
-    first.rank.Save(scratch / "of ranks");  // `first` keeps one checkpoint
+    first.rank.Save(scratch / "of ranks");  // keeps one checkpoint, because `second` is absent
   }
 }
 
@@ -167,7 +167,7 @@ TEST_CASE("a save creates its directory but no parent directories, and a load fa
   const std::string empty = scratch / "empty";
   REQUIRE(mkdir(empty.c_str(), 0777) == 0);
   fails(false, empty, {empty + " has no checkpoint", "checkpoint-<number>.json", "shampoo_save"});
-  // These are the files of a killed save.
+  // A save that is killed leaves files such as these two.
   WriteFile(empty + "/checkpoint-000004.json.tmp", "{");
   WriteFile(empty + "/checkpoint-000004.rank-00000-of-00001.safetensors", "x");
   fails(false, empty, {empty + " has only unfinished checkpoints"});
@@ -192,7 +192,7 @@ TEST_CASE("a save creates its directory but no parent directories, and a load fa
   }
   RequireLoad(&saver.rank, "checkpoint-000001.json");
   REQUIRE(chdir(before) == 0);
-  // A save removes the files of the killed save. The new checkpoint gets the next number.
+  // A save removes the files that a killed save has left. The new checkpoint gets the next number.
   saver.rank.Save(empty);
   CHECK(NamesIn(empty) ==
         std::vector<std::string>{"checkpoint-000005.json", "checkpoint-000005.rank-00000-of-00001.safetensors"});

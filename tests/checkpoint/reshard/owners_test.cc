@@ -95,8 +95,9 @@ TEST_CASE("states of one optimizer can be loaded into two optimizers and back, a
   CHECK(back.Params() == one.Params());
 }
 
-// A job of four ranks. Each rank has two optimizers: one for the parameters that all ranks share, and one for an
-// expert. Each expert is on two ranks: expert.0 on ranks 0 and 2, and expert.1 on ranks 1 and 3.
+// A job of four ranks that train a mixture of experts. Each rank has two optimizers: one for the parameters that all
+// ranks share, and one for an expert. Each expert is on two ranks: expert.0 on ranks 0 and 2, and expert.1 on ranks 1
+// and 3.
 class Experts {
  public:
   Experts() : world(4) {
@@ -153,7 +154,9 @@ class Experts {
   std::unique_ptr<Trainee> shared[4], expert[4];
 };
 
-TEST_CASE("a checkpoint of ranks with different parameters can be loaded by one process, and vice versa") {
+TEST_CASE(
+    "one process can load a checkpoint of ranks with different parameters, and these ranks can load a checkpoint of "
+    "one process") {
   const Scratch scratch;
   Trainee one(Experts::InOne());
   one.Train(1, 3);

@@ -19,9 +19,11 @@
 namespace shampoo_test {
 namespace {
 
-// Counts of the cases that the random models covered. The test fails if a case occurred too rarely.
+// Counts of the cases that the random models covered: state entries of blocks that the checkpoint has (same_blocks) or
+// lacks (other_blocks), empty shards, loads that must fail (refused), and loads into states that the test has
+// overwritten (overwritten). The test fails if a case occurred too rarely.
 struct Seen {
-  int64_t same_blocks = 0, other_blocks = 0, empty_shards = 0, refused = 0, stepped = 0;
+  int64_t same_blocks = 0, other_blocks = 0, empty_shards = 0, refused = 0, overwritten = 0;
 };
 
 using Bytes = std::vector<char>;
@@ -96,7 +98,7 @@ void CheckModel(uint64_t seed, const Scratch& scratch, Seen* seen) {
   });
   if (model.OneIn(2)) {
     loader.Write(salt + 1);
-    ++seen->stepped;
+    ++seen->overwritten;
   }
   const auto before = Everything(&loader.grid);
   loader.grid.Load(directory);
@@ -121,7 +123,7 @@ void CheckModels(uint64_t first, uint64_t last) {
   CHECK(seen.other_blocks > 10 * count);
   CHECK(seen.empty_shards > count / 2);
   CHECK(seen.refused > count / 10);
-  CHECK(seen.stepped > count / 4);
+  CHECK(seen.overwritten > count / 4);
 }
 
 TEST_CASE(

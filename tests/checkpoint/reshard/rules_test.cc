@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Checks which parameters, dtypes, keys and blocks of a checkpoint may differ from those of the optimizer that loads.
+// Checks which parameters, dtypes, keys and blocks of a checkpoint may differ from those of the optimizer that loads
+// the checkpoint.
 #include <doctest/doctest.h>
 
 #include <string>
@@ -55,7 +56,7 @@ TEST_CASE("parameters are matched by name and shape in any order") {
   CheckRefusal(saved, renamed,
                {"does not have 1 of the parameters of this rank: \"Weight\"", "missing one: \"weight\"",
                 "use the names that they were saved with"});
-  renamed.params = {{"Weight", {9, 7}}};  // the other saved parameters have other shapes
+  renamed.params = {{"Weight", {9, 7}}};  // of the saved parameters, only "weight" has this shape
   CheckRefusal(saved, renamed, {"have the shape of a missing one: \"weight\""});
   RankSpec more = SmallModel();
   for (int p = 0; p < 6; ++p) more.params.push_back({"more." + std::to_string(p), {2, 2}});
@@ -90,7 +91,7 @@ TEST_CASE("each state must have the dtype with which it was saved") {
     for (const char* const dtype : {"f64", "bf16"}) {
       CheckRefusal(saved, SmallModel({{key, dtype}}),
                    {"state \"" + std::string(state) + "\" is " + dtype + " in this optimizer and f32 in the checkpoint",
-                    "set " + std::string(key) + " to f32"});
+                    "set " + std::string(key) + "=f32"});
     }
   }
 }
@@ -104,22 +105,22 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
   };
   const Rule rules[] = {{"momentum=0.9",
                          "momentum=0",
-                         {"no state \"momentum\" of parameter \"weight\"", "saved with momentum 0",
+                         {"no state \"momentum\" of parameter \"weight\"", "saved with momentum=0",
                           "momentum is 0.9 in this optimizer", "set momentum to its saved value"},
                          "momentum",
-                         "momentum 0 (0.9)"},
+                         "momentum=0 (0.9)"},
                         {"beta1=0.8",
                          "beta1=0",
-                         {"no state \"filtered_grad\" of parameter \"weight\"", "saved with beta1 0",
+                         {"no state \"filtered_grad\" of parameter \"weight\"", "saved with beta1=0",
                           "beta1 is 0.8 in this optimizer", "set beta1 to its saved value"},
                          "filtered_grad",
-                         "beta1 0 (0.8)"},
+                         "beta1=0 (0.8)"},
                         {"grafting=adam",
                          "grafting=sgd",
-                         {"no state \"grafting\" of parameter \"weight\"", "saved with grafting sgd",
+                         {"no state \"grafting\" of parameter \"weight\"", "saved with grafting=sgd",
                           "grafting is adam in this optimizer", "set grafting to its saved value"},
                          "grafting",
-                         "grafting sgd (adam)"}};
+                         "grafting=sgd (adam)"}};
   for (const Rule& rule : rules) {
     CAPTURE(rule.state);
     CheckRefusal(Saved(SmallModel(rule.without)), SmallModel(rule.with), rule.words);
@@ -142,7 +143,7 @@ TEST_CASE("a missing state is an error, and a saved state that is not needed is 
 TEST_CASE("a load fails if the saved grafting state belongs to another grafting method") {
   const Saved saved(SmallModel());
   CheckRefusal(saved, SmallModel("grafting=rmsprop"),
-               {"group 0", "grafting is rmsprop", "were saved with grafting adam", "set grafting to adam"});
+               {"group 0", "grafting is rmsprop", "were saved with grafting=adam", "set grafting=adam"});
 }
 
 TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists those that differ") {
@@ -155,7 +156,7 @@ TEST_CASE("the loading optimizer keeps its hyper-parameters, and a warning lists
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 1);
   const std::string listed = warnings[0].substr(warnings[0].find("in parentheses): "));
-  CHECK(listed == "in parentheses): lr 0.125 (0.25), beta2 0.75 (0.99), root_method newton (eigen)");
+  CHECK(listed == "in parentheses): lr=0.125 (0.25), beta2=0.75 (0.99), root_method=newton (eigen)");
   double lr = 0;
   REQUIRE(shampoo_optimizer_get(loader.optimizer(), 0, "lr", &lr) == SHAMPOO_OK);
   CHECK(lr == 0.125);
@@ -174,21 +175,21 @@ TEST_CASE("if the checkpoint lacks blocks, a load fails and names them unless on
   CheckRefusal(
       saved, SmallModel(other),
       {"does not have 7 of 7 blocks of this rank: \"weight/0 (5, 5) at element 0\", \"weight/1 (5, 2) at element 5\", ",
-       " and 3 more", "max_preconditioner_dim", "on_block_mismatch to reset"});
+       " and 3 more", "max_preconditioner_dim", "on_block_mismatch=reset"});
   Trainee fresh(SmallModel(other));
   Trainee loader(SmallModel(other + "on_block_mismatch=reset"));
   loader.Train(1, 2);
   const auto warnings = Load(saved, &loader);
   REQUIRE(warnings.size() == 2);
   CHECK(MissingWord(warnings[0],
-                    {"1 on_block_mismatch is reset", "the checkpoint does not have 7 of 7 blocks of this rank"}) == "");
+                    {"1 on_block_mismatch=reset", "the checkpoint does not have 7 of 7 blocks of this rank"}) == "");
   const States states = StatesOf(loader.rank);
   for (const auto& [key, bytes] : StatesOf(fresh.rank)) {
     CAPTURE(key);
     const bool elementwise = !Has(key, "factor.") && !Has(key, "inverse.") && !Has(key, "diagonal");
     CHECK((states.at(key) == bytes) == !elementwise);
   }
-  // Only the block of parameter "table" differs, because it was saved without merged dims.
+  // The checkpoint lacks only the block of parameter "table", because this parameter was saved without merged dims.
   RankSpec longer = SmallModel("max_preconditioner_dim=16");
   longer.params = {{"bias", {7}}, {"table", {3, 5}}};
   RankSpec unmerged = longer;
@@ -199,13 +200,14 @@ TEST_CASE("if the checkpoint lacks blocks, a load fails and names them unless on
 }
 
 TEST_CASE(
-    "a missing factor matrix is an error unless on_block_mismatch=reset is set; a saved but unused one is skipped") {
+    "a missing factor matrix is an error unless on_block_mismatch=reset is set, and a saved factor matrix that is not "
+    "needed is skipped") {
   const Keys with = "grafting=adam precondition_1d=true";
   const Keys without = "grafting=adam precondition_1d=false";
   const Saved saved(SmallModel(without));
   CheckRefusal(
       saved, SmallModel(with),
-      {"\"bias/0 (4) at element 0 (saved without factor matrices)\"", "precondition_1d", "on_block_mismatch to reset"});
+      {"\"bias/0 (4) at element 0 (saved without factor matrices)\"", "precondition_1d", "on_block_mismatch=reset"});
   Trainee fresh(SmallModel(with));
   Trainee loader(SmallModel(with + "on_block_mismatch=reset"));
   (void)Load(saved, &loader);

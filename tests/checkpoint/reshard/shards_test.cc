@@ -23,6 +23,7 @@ TEST_CASE("if only one shard rank has elements of a group, the step counter of t
       CAPTURE_ALL(odd, replicas);
       const Scratch scratch;
       Shards shards = Divide(spec.params, Division::kFlat, 3);
+      // Only rank `odd` has the element of "scalar", which is the only parameter of group 1.
       for (int rank = 0; rank < 3; ++rank) shards[static_cast<size_t>(rank)][1].CutFlat(rank > odd, rank == odd);
       Grid grid(spec, replicas, shards);
       RequireStart(&grid);
@@ -46,15 +47,14 @@ TEST_CASE("if only one shard rank has elements of a group, the step counter of t
 }
 
 TEST_CASE(
-    "if one or all shard ranks hold a whole parameter, in any shard form, the checkpoint can be loaded without "
-    "shards") {
+    "if a parameter is whole on one shard rank or on all shard ranks, the checkpoint can be loaded without shards") {
   const RankSpec spec = SmallModel();
   for (const char* const mode : {"local", "gather"}) {
     for (const int replicas : {1, 2}) {
       for (const char* const held : {"whole", "flat", "rectangle", "by one"}) {
         CAPTURE_ALL(mode, replicas, held);
-        // If a parameter is whole on each rank but described as a shard, shard_mode gather needs
-        // shampoo_plan_add_shard. This test calls that function only for "by one".
+        // If a parameter is whole on each rank but described as a shard, shard_mode=gather needs calls of
+        // shampoo_plan_add_shard. This test makes these calls only for "by one".
         if (mode == std::string("gather") && (held == std::string("flat") || held == std::string("rectangle")))
           continue;
         Shards shards(3, spec.params);

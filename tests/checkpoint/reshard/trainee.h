@@ -22,8 +22,8 @@ class Trainee {
   // results of the last step.
   void Train(int first, int last);
   std::map<std::string, std::vector<float>> Params() const;
-  void TakeParams(
-      const std::map<std::string, std::vector<float>>& params);  // copies the parameters that this optimizer has
+  // Copies the values of this optimizer's parameters from `params`.
+  void TakeParams(const std::map<std::string, std::vector<float>>& params);
 
   shampoo_optimizer* optimizer() const { return rank.optimizer; }
 
@@ -34,13 +34,14 @@ class Trainee {
 // Makes steps 1 to `steps`, which must succeed, and saves the optimizer.
 void TrainAndSave(Trainee* saver, int steps, const std::string& path);
 
-// The bytes of all state entries of blocks, by key.
+// The bytes of all state entries of blocks, by the key of the entry.
 using States = std::map<std::string, std::vector<char>>;
 States StatesOf(const Rank& rank);
 
-// Checks that a load fails with this status and an error that has all words, and that the load changes nothing.
+// Checks that a load fails with this status and an error that contains all substrings `words`, and that the load
+// changes nothing.
 void CheckRefused(Rank* rank, const std::string& path, shampoo_status status, const std::vector<std::string>& words);
-// Returns a message about the first word that is not in the text, or "" if the text has all words.
+// Returns a message about the first of the substrings `words` that is not in the text, or "" if all are in the text.
 std::string MissingWord(const std::string& text, const std::vector<std::string>& words);
 
 }  // namespace shampoo_test

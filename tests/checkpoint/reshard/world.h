@@ -19,7 +19,7 @@ class World {
     void* stream = nullptr;
     bool passes_opts = true;  // if false, the call passes NULL instead of opts
     int32_t count = kAll;
-    static constexpr int32_t kAll = -1000;  // means: the number of elements of opts
+    static constexpr int32_t kAll = -1000;  // the call passes the number of elements of opts
 
     shampoo_status status = SHAMPOO_OK;  // result of the last call
     std::string error;
@@ -35,7 +35,7 @@ class World {
   void Load() { Run(&shampoo_load); }
   void Save(const std::string& directory);  // all ranks use the same directory
   void Load(const std::string& directory);
-  // Returns whether the last call returned this status on all ranks, and no call has timed out.
+  // Returns whether the last call returned this status on all ranks, and no collective has timed out.
   bool All(shampoo_status status) const;
   // Returns whether the error messages of all ranks are equal.
   bool SameError() const;

@@ -32,6 +32,7 @@ std::vector<ParamSpec> AveragedParams(int32_t dtype) {
   return params;
 }
 
+// In step 3, the rate is 0. The weight of the iterate in an average of schedule_free is then 0, too.
 double RateOf(int64_t t) { return t == 3 ? 0 : 0.02 * static_cast<double>(t); }
 void SetRate(int64_t t, Model* model) { Must(shampoo_optimizer_set(model->optimizer, 0, "lr", RateOf(t))); }
 

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares steps on the device with steps on the CPU: for the methods that use eigenbases (soap and kl_shampoo), and
-// for the keys for norms. kl_soap: method soap with factor_correction=kl.
+// Compares steps on the device with steps on the CPU, for the methods that use eigenbases (soap and kl_shampoo) and for
+// the keys that control norms. In the names of tests, kl_soap is method soap with factor_correction=kl.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"
@@ -74,7 +74,7 @@ TEST_CASE("soap takes the same steps as on the CPU with the keys that reproduce 
   }
 }
 
-TEST_CASE("soap_post takes the same steps as on the CPU") {
+TEST_CASE("with soap_post=orthogonalize, method soap takes the same steps as on the CPU") {
   const Keys post = "soap_post=orthogonalize";
   const Keys before = "basis_order=before start_preconditioning_step=3";
   const Keys exact = post + Keys("orthogonalization=exact");
@@ -95,7 +95,7 @@ TEST_CASE("soap_post takes the same steps as on the CPU") {
 
 const std::vector<Keys> kPosts = Combinations("soap_post=orthogonalize orthogonalization=newton_schulz|exact");
 
-TEST_CASE("soap_post orthogonalizes stacked and fused parameters and parameters with fan in_out as on the CPU") {
+TEST_CASE("soap_post orthogonalizes stacked and fused parameters and parameters with fan=in_out as on the CPU") {
   for (const Keys& keys : kPosts) {
     Course course = BasisCourseOf(kSoap + keys, {{3, 4, 5}, {5, 4}, {4, 5}, {2, 4, 4}, {9, 4}, {8, 3}}, 6);
     course.spec.params[0].fan = course.spec.params[1].fan = 1;
@@ -107,7 +107,7 @@ TEST_CASE("soap_post orthogonalizes stacked and fused parameters and parameters 
   }
 }
 
-TEST_CASE("soap_post gives the same results as on the CPU if blocks of equal shape have matrices of different shapes") {
+TEST_CASE("soap_post agrees with the CPU if it orthogonalizes blocks of equal shape as matrices of different shapes") {
   for (const Keys& post : kPosts) {
     const Keys keys = kSoap + post;
     // soap_post orthogonalizes the first two blocks as matrices of 3 x 20 and 12 x 5, and the other blocks as matrices

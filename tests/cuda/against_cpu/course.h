@@ -15,9 +15,11 @@ namespace shampoo_test {
 struct Course {
   ModelSpec spec = {};
   int64_t steps = 6;
-  // Returns whether parameter p has a gradient in step t. Empty: all parameters have gradients in all steps.
+  // Returns whether parameter p has a gradient in step t. If the function is empty, all parameters have gradients in
+  // all steps.
   std::function<bool(int64_t t, size_t p)> has_gradient = {};
-  // Returns the gradient of parameter p in step t. Empty: Model::FillGradients() sets the gradients.
+  // Returns the gradient of parameter p in step t. If the function is empty, Model::FillGradients() sets the
+  // gradients.
   std::function<std::vector<double>(int64_t t, size_t p, size_t elements)> gradient = {};
   std::function<void(int64_t t, Model* model)> before = {};  // called after the gradients of step t are set
   // The largest difference that is allowed in each buffer and each state, relative to the largest value of that buffer

@@ -99,7 +99,7 @@ TEST_CASE("float32, float64 and bfloat16 parameters of one optimizer take the sa
   CHECK(Difference(course) == "");
 }
 
-TEST_CASE("with each value of the key output, outputs and copies are those of the CPU") {
+TEST_CASE("with each value of the key output, the buffers out and copy contain the same values as on the CPU") {
   for (const char* output : {"updates", "parameters"}) {
     Course course = CourseOf({{"output", output}, {"weight_decay", "0.1"}, {"max_preconditioner_dim", "4"}});
     for (ParamSpec& param : course.spec.params) {
@@ -112,7 +112,7 @@ TEST_CASE("with each value of the key output, outputs and copies are those of th
   }
 }
 
-TEST_CASE("precondition_math tf32 changes parameters and momentum, but no factor matrix and no root") {
+TEST_CASE("precondition_math=tf32 changes parameters and momentum, but no factor matrix and no root") {
   Course course = CourseOf("momentum=0.9");
   course.spec.params.push_back({{70, 40}});
   course.spec.params.push_back({{4, 5}, SHAMPOO_F64, SHAMPOO_F64, SHAMPOO_F64});

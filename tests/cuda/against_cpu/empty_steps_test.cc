@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the device with the CPU if count_empty_steps is true. A group then also counts empty steps: steps in which
-// none of its parameters has a gradient.
+// Compares the results of the device with those of the CPU, with count_empty_steps=true. A group then also counts empty
+// steps: steps in which none of its parameters has a gradient.
 #include <cmath>
 
 #include "tests/cuda/against_cpu/course.h"

@@ -39,6 +39,7 @@ TEST_CASE("large factor matrices and the roots of matrices above size 128 are th
 
 TEST_CASE("roots that need several chunks and blocks that need several batched products are computed as on the CPU" *
           doctest::test_suite("long")) {
+  // A chunk has at most 16384 roots (kMaxRootsAtOnce), and a batched product has at most 65535 matrices.
   Check({{3 * 17000, 2}}, SHAMPOO_F32, {{"max_preconditioner_dim", "3"}, {"precondition_frequency", "2"}});
   Check({{2 * 66000, 2}}, SHAMPOO_F32, {{"max_preconditioner_dim", "2"}, {"precondition_frequency", "2"}});
 }

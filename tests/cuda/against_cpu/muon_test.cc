@@ -44,7 +44,7 @@ void CheckMuonKeys(const Keys& keys, int64_t steps = 3) {
   for (const int32_t dtype : {SHAMPOO_F64, SHAMPOO_F32}) {
     INFO(keys, " dtype ", dtype);
     Course course{.spec = {Keys("method=muon adam_lr=0.01") + keys, MuonParams(dtype)}, .steps = steps};
-    // The iteration of newton_schulz amplifies rounding errors.
+    // The iteration of orthogonalization=newton_schulz amplifies rounding errors.
     if (dtype == SHAMPOO_F32 && !is_exact) course.tolerance = 1e-3;
     CHECK(Difference(course) == "");
   }
@@ -90,7 +90,7 @@ TEST_CASE("matrices of several tiles take the same steps as on the CPU with meth
 }
 
 // Large symmetric products are computed in panels of rows. The panels omit many elements above the diagonal.
-TEST_CASE("method muon takes the same steps as on the CPU for matrices with large products") {
+TEST_CASE("method muon takes the same steps as on the CPU for large matrices") {
   const Stage stage;
   fake_cuda_set_protection(0);
   for (const char* coefficients : {"jordan", "cubic5"}) {
@@ -268,7 +268,7 @@ Course ExactCourse(int32_t dtype, const std::function<std::vector<double>(int64_
 TEST_CASE("exact orthogonalization gives the directions of the CPU for singular values of any size") {
   struct Spectrum {
     std::vector<double> values;
-    double tolerance;  // allows for rounding errors of the gradient, which are relative to its norm
+    double tolerance;  // allows for rounding errors of the gradient, which are proportional to its norm
   };
   for (const auto& [values, tolerance] : {Spectrum{{1, 1e-3, 1e-6, 1e-9, 1e-11}, 1e-4},
                                           {{1, 0.5, 1e-13, 1e-14, 1e-16}, 1e-11},

@@ -63,7 +63,7 @@ TEST_CASE("blocks with dims that have no factor matrix take the same steps as on
   }
 }
 
-TEST_CASE("factor_correction kl has the same effect as on the CPU") {
+TEST_CASE("factor_correction=kl has the same effect as on the CPU") {
   const Keys kl = "factor_correction=kl epsilon=0.1 grafting=sgd";
   for (const Keys& keys :
        {Keys{}, Keys("skip_dim_size=6"), Keys("precondition_dims=smaller"), Keys("ignored_dims=3,1")}) {
@@ -74,7 +74,7 @@ TEST_CASE("factor_correction kl has the same effect as on the CPU") {
   }
 }
 
-TEST_CASE("with factor_correction kl, a block is skipped as on the CPU if its whitened gradient is too large") {
+TEST_CASE("with factor_correction=kl, a block is skipped as on the CPU if its whitened gradient is too large") {
   Course course{.steps = 9};
   course.spec.keys =
       "factor_correction=kl epsilon=1e-30 use_merge_dims=false precondition_frequency=2 grafting=adam root_async=1 "
@@ -82,8 +82,8 @@ TEST_CASE("with factor_correction kl, a block is skipped as on the CPU if its wh
   course.spec.params.assign(2, {{2, 2}, SHAMPOO_F32, SHAMPOO_F32, SHAMPOO_F32});
   course.gradient = [](int64_t t, size_t p, size_t elements) {
     std::vector<double> gradient(elements);
-    // The factor matrices of the small gradients have inverse roots of about 1e6. Whitening multiplies a gradient by
-    // such roots.
+    // The inverse roots of factor matrices that accumulated only small gradients are about 1e6. Whitening multiplies a
+    // gradient by these roots.
     const double scale = t % 3 == 1 && t > 5 && p == 0 ? 1e17 : 1e-12;
     for (size_t i = 0; i < elements; ++i)
       gradient[i] = scale * std::cos(static_cast<double>((i + 1) * (i + 2 * p)) * static_cast<double>(t));
@@ -158,7 +158,7 @@ TEST_CASE("trace_scaling, which divides a factor matrix by a power of its trace,
       CheckKeys(keys + async + Keys("root_device=host"), 13);
     }
   }
-  // The trace is less than epsilon.
+  // Here, the trace is less than epsilon.
   CheckKeys("trace_scaling=1 epsilon=1000 initial_inverse=identity");
   const Keys pseudo_inverse = "root_rank_handling=pseudo_inverse epsilon=0 root_rank_rtol=1e-5";
   CheckKeys(pseudo_inverse + Keys("trace_scaling=0.5 beta2=0.9"), 3);

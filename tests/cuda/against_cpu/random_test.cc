@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Compares the device with the CPU for random combinations of options, shapes and dtypes, which a seed determines.
+// Compares steps on the device with steps on the CPU for random combinations of options, shapes and dtypes. A seed
+// determines each combination.
 #include <random>
 #include <sstream>
 #include <string>
@@ -82,7 +83,7 @@ Course DrawCourse(uint64_t seed) {
   const bool updates = draw.Chance(4);
   ModelSpec& spec = course.spec;
   spec.keys = DrawGroup(&draw);
-  // Epsilon is well above the rounding errors of rank-deficient factor matrices.
+  // Factor matrices may be rank-deficient. Epsilon is well above the rounding errors of their zero eigenvalues.
   const char* const epsilon_for_f32 = "1";
   spec.keys.push_back({"epsilon", f64 ? "1e-2" : epsilon_for_f32});
   spec.keys.push_back({"max_preconditioner_dim", draw.OneOf({"3", "8", "1024"})});

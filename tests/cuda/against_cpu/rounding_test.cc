@@ -144,7 +144,7 @@ std::vector<double> Magnitudes(std::vector<double> values) {
 void CheckMostBits(const Keys& keys, int64_t steps, const Shapes& shapes,
                    const decltype(Course::gradient)& gradient = {}) {
   for (const char* computation : {"f32", "f64"}) {
-    INFO(keys, " computation_dtype ", std::string(computation));
+    INFO(keys, " computation_dtype=", std::string(computation));
     Course course{.steps = steps, .gradient = gradient};
     course.spec.keys = kNarrowStates + kStochastic + keys + Keys{{"computation_dtype", computation}};
     for (const std::vector<int64_t>& shape : shapes) {
@@ -192,7 +192,7 @@ std::vector<double> SeparatedGradient(int64_t t, size_t p, size_t elements) {
   return gradient;
 }
 
-TEST_CASE("methods in eigenbases round on the device as on the CPU even after a refresh has rotated the states") {
+TEST_CASE("methods that use eigenbases round on the device as on the CPU even after a refresh has rotated the states") {
   // In float32, the eigenvectors of neighboring eigenvalues differ between implementations. If the eigenvalues are far
   // apart, these differences are much smaller than the spacing of bfloat16 numbers.
   const Shapes shapes = {{40, 40}, {1000}};

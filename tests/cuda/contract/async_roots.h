@@ -27,8 +27,8 @@ inline ModelSpec HostRootsSpec(const Keys& more = {}) {
   return spec;
 }
 
-// Trains for 19 steps, and returns the bits of the model. From step 10 until step 13, and from step 15 until step 18,
-// the eigensolvers of the fake CUDA run in `mode`, a value of the enum fake_cuda_solver.
+// Trains for 19 steps, and returns the bits of the model. In steps 10 to 12 and in steps 15 to 17, the eigensolvers of
+// the fake CUDA run in `mode`, a value of the enum fake_cuda_solver.
 inline std::vector<char> TrainWithSolver(const ModelSpec& spec, int order, int mode = FAKE_CUDA_SOLVER_ENQUEUES) {
   const StageWithStream stream(order);
   Model model(spec, stream);
@@ -62,9 +62,10 @@ class DelayedRelease {
   std::thread thread_;
 };
 
-// Calls train(n, &bits) with n = 0, 1, 2 and so on, until train() returns false for an n above 0. Checks that failures
-// do not change the bits, and that more than `least` calls failed. train() trains a model, stores its bits, and
-// returns whether a call of CUDA failed: the nth call fails, if there are at least n calls. If n is 0, none fails.
+// Calls train(n, &bits) with n = 0, 1, 2 and so on, until train() returns false for an n above 0. Checks that all calls
+// of train() store the same bits, and that train() returned true more than `least` times. train() trains a model and
+// stores the bits of the model. Unless n is 0, train() makes the nth call of CUDA fail. It returns whether a call of
+// CUDA has failed: false if n is 0 or if there are fewer than n calls.
 template <typename Train>
 void CheckThatFailuresChangeNothing(int64_t least, const Train& train) {
   std::vector<char> expected;

@@ -131,8 +131,8 @@ TEST_CASE("if async roots cannot be enqueued, the next step outside of a capture
 
 const Keys kRootDevices = "root_device=device root_device=host";
 
-// Makes 19 steps on the device and on the CPU, and calls `before` before each of them. Checks that parameters and
-// states agree within 1e-3 from step 10 on.
+// Makes 19 steps on the device and on the CPU, and calls before(t, model) before each step t. Checks that parameters
+// and states agree within 1e-3 from step 10 on.
 void CheckCourseOn(const std::pair<std::string, std::string>& root_device,
                    const std::function<void(uint64_t t, Model* model)>& before, const Keys& more) {
   CAPTURE(root_device.second);
@@ -201,7 +201,7 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have a sna
       CheckCourse(
           [&](uint64_t t, Model* model) {
             if (t == at) model->SpoilGradient(3, 7, NAN);
-            // If `at` is 13, p3 skips step 13, and its roots are still pending before step 14.
+            // If `at` is 13, step 13 skips the block of p3, so the roots of p3 are still pending before step 14.
             if (sets_epsilon && t == (at == 10 ? 12 : 14)) SetEpsilon(model);
           },
           {{"on_nonfinite", "skip_block"}});
@@ -214,7 +214,7 @@ TEST_CASE("blocks without a snapshot keep their roots if other blocks have a sna
 
 TEST_CASE("the host recomputes an async root that failed on the device, and the root is used one step late" *
           NeedsFake()) {
-  for (int64_t run = 1; run <= 12; ++run) {  // `run` is the number of the eigenproblem that fails
+  for (int64_t run = 1; run <= 12; ++run) {  // run number `run` of an eigensolver fails
     CAPTURE(run);
     const StageWithStream stream;
     ModelSpec spec = AsyncRootsSpec();
@@ -286,7 +286,7 @@ void CheckOtherState(const Keys& more) {
   CHECK(BitsOf(model) == BitsOf(other));
 }
 
-TEST_CASE("roots of one state are not used with another state") {
+TEST_CASE("async roots that were computed from one state are not used with another state") {
   for (const auto& root_device : kRootDevices) CheckOtherState({root_device});
 }
 
@@ -298,7 +298,7 @@ void CheckCaptures(const Keys& more) {
     CAPTURE(t);
     if (t == 10 || t == 13) {
       const Graph empty(&model, SHAMPOO_E_STATE, t == 10 ? "are due at step" : "are put into use at step");
-      CHECK(std::string(shampoo_last_error()).find("root_async 3") != std::string::npos);
+      CHECK(std::string(shampoo_last_error()).find("root_async=3") != std::string::npos);
     }
     model.Step();
   }

@@ -28,7 +28,7 @@ std::vector<void*> Gradients(const Model& model) {
   return weights;
 }
 
-TEST_CASE("replays of a captured step with a learning rate in device memory advance averages as steps do") {
+TEST_CASE("if the learning rate is in device memory, each replay of a captured step advances averages as a step does") {
   for (const Keys& average : kAverages) {
     for (const char* method : {"sign", "adam", "muon"}) {
       INFO(average, ", method ", std::string(method));

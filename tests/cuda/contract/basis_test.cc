@@ -33,7 +33,7 @@ std::vector<std::string> StatesOf(const Model& model, const std::string& prefix)
   return states;
 }
 
-TEST_CASE("a step changes no state of a parameter without a gradient and does not increase its gradient count") {
+TEST_CASE("a step leaves all states of a parameter without a gradient unchanged, including gradient_count") {
   for (const Keys& method : kBasisMethods) {
     const Stage stage;
     Model model(SpecInBases(method));
@@ -115,7 +115,7 @@ TEST_CASE("with a method in eigenbases, a replay makes a step, or is rejected if
     }
     captured.Wait();
     CHECK(captured.Bits() == plain.Bits());
-    // Gradient 11 would refresh the eigenbases, so the device rejects the second replay.
+    // At step 11, eigenbases are due, so the device rejects the second replay.
     plain.Step(10);
     captured.FillGradients(10);
     graph.Launch();
@@ -133,10 +133,10 @@ TEST_CASE("with a method in eigenbases, a replay makes a step, or is rejected if
 TEST_CASE("a step at which eigenbases are due cannot be captured") {
   StagedModel model(SpecInBases(kBasisMethods[0]));
   model.FillGradients(1);
-  const Graph first(&model, SHAMPOO_E_STATE, "eigenbases of group 0 are due at step 1 (precondition_frequency 5)");
+  const Graph first(&model, SHAMPOO_E_STATE, "eigenbases of group 0 are due at step 1 (precondition_frequency=5)");
   model.Train(1, 5);
   model.FillGradients(6);
-  const Graph sixth(&model, SHAMPOO_E_STATE, "eigenbases of group 0 are due at step 6 (precondition_frequency 5)");
+  const Graph sixth(&model, SHAMPOO_E_STATE, "eigenbases of group 0 are due at step 6 (precondition_frequency=5)");
   model.Train(6, 7);
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{7});
 }
@@ -153,7 +153,7 @@ TEST_CASE("if a program overwrites gradient_count so that eigenbases become due,
   MustCuda(cudaMemcpyAsync(arena.get(), copy.get(), arena.bytes(), cudaMemcpyDeviceToDevice, stream));
   CheckError(model.TryStep(9), SHAMPOO_E_STATE, "/gradient_count\" is not what the previous step left");
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{5});
-  model.Step(6);  // the host has read the counters again
+  model.Step(6);  // succeeds, because the host reads the counters again after the error
   CHECK(model.State("p0/0/gradient_count") == std::vector<double>{6});
 }
 
@@ -205,7 +205,7 @@ TEST_CASE("several ranks cannot capture a step of a method in eigenbases") {
   StagedModel model(comms.Join(spec));
   model.Train(1, 2);
   model.FillGradients(3);
-  const Graph graph(&model, SHAMPOO_E_STATE, "a step of several ranks with method soap cannot be captured");
+  const Graph graph(&model, SHAMPOO_E_STATE, "a step of several ranks with method=soap cannot be captured");
   model.Train(3, 4);
 }
 

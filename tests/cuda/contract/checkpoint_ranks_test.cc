@@ -124,7 +124,8 @@ ModelSpec RoundedSpec(const Keys& more) {
   return spec;
 }
 
-TEST_CASE("after a resume on another device, stochastic rounding continues with the same random numbers on all ranks") {
+TEST_CASE(
+    "after a resume on another device, stochastic rounding on each rank uses the random numbers of the saved job") {
   const double tolerance = OnFake() ? 0 : 2e-2;
   for (const auto& [saver, loader] : {std::pair{SHAMPOO_CUDA, SHAMPOO_CPU}, {SHAMPOO_CPU, SHAMPOO_CUDA}}) {
     for (const auto& [copies, loading_copies, shards] : {std::tuple{1, 1, 1}, {2, 3, 1}, {1, 1, 3}, {2, 2, 2}}) {
@@ -216,7 +217,7 @@ class CapturedCopies {
   std::unique_ptr<Model> models_[2];
 };
 
-TEST_CASE("a load discards the errors of replays on all ranks, whether or not a rank knows of them before the load") {
+TEST_CASE("a load discards the errors of all replays, even of a replay that is still running when the load begins") {
   const Stage stage(FAKE_CUDA_AS_LATE_AS_POSSIBLE);
   const shampoo::TemporaryDirectory folder;
   const std::string path = folder.path();

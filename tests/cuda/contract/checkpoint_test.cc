@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests checkpoints of one optimizer on the device. The device and the CPU can load the checkpoints of each other.
+// Tests checkpoints of one optimizer on the device. An optimizer on the device can load a
+// checkpoint of an optimizer on the CPU, and the reverse.
 #include "tests/core/temporary_directory.h"
 #include "tests/cuda/contract/pair.h"
 #include "tests/cuda/tools/graph.h"

@@ -56,7 +56,8 @@ TEST_CASE("every function leaves the current device unchanged, whether or not th
     Must(kept(shampoo_optimizer_bind_state(model.optimizer, nullptr, nullptr)));
     shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
     Must(kept(shampoo_backend_describe(1, &info)));
-    // After a step without failures, makes steps in which the first call of `function` fails.
+    // After a step without failures, makes steps in which the first call of `function` fails. A function of cuBLAS
+    // returns 13 (CUBLAS_STATUS_EXECUTION_FAILED), and other functions return 999 (cudaErrorUnknown).
     Must(kept(model.TryStep()));
     for (const char* function : {"cudaEventQuery", "cudaEventRecord", "Launch", "cublasGemmStridedBatchedEx"}) {
       CAPTURE(std::string(function));

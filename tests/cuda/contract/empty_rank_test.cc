@@ -15,8 +15,9 @@ constexpr size_t kGroups = 1;
 constexpr size_t kParams = 4;
 
 // A communicator of shard rank 1. Its all-gather only enqueues copies in the stream, and its all-to-all does nothing.
-// Shard rank 0 is imaginary, and normally sends a copy of what rank 1 sends. An agreement is the exchange in which
-// shards agree on a step. After the first SetStep(), rank 0 sends in each agreement what SetStep() has set.
+// Shard rank 0 does not exist: the all-gather acts as if rank 0 sent a copy of the data of rank 1. An agreement is the
+// exchange in which shard ranks agree on a step. After the first SetStep(), the all-gather acts in each agreement as if
+// rank 0 sent the values of the last SetStep().
 class EmptyRankComm {
  public:
   EmptyRankComm() : sent_(static_cast<size_t>(kBytes - kHeader)) {}
@@ -31,7 +32,7 @@ class EmptyRankComm {
     ops.all_to_all = [](void*, const void*, const size_t*, void*, const size_t*, void*) -> int32_t { return 0; };
     return ops;
   }
-  // Sets the step of rank 0, and whether rank 0 has gradients of the parameters. Replays use the new values, too.
+  // Sets the step of rank 0, and whether rank 0 has gradients of the parameters. Later replays use them, too.
   void SetStep(int64_t step, shampoo::GradientOnShard gradient = shampoo::kGradient) {
     std::vector<char> sent(sent_.bytes(), static_cast<char>(gradient));
     std::memcpy(sent.data(), &step, sizeof step);
@@ -57,7 +58,7 @@ class EmptyRankComm {
     return copy(segments + kHeader, own->sent_.get(), own->sent_.bytes());
   }
 
-  DeviceBytes sent_;  // what rank 0 sends after its header in an agreement
+  DeviceBytes sent_;  // the data after the header in the segment that rank 0 sends in an agreement
   bool steps_ = false;
 };
 
@@ -107,7 +108,7 @@ TEST_CASE("a rank without elements can capture steps, and replays advance its st
   }
 }
 
-// Roots are due at steps 4 and 8. Step 4 has no gradient and computes no roots, so it can be a replay.
+// Roots are due at steps 4 and 8. No rank has a gradient in step 4, so step 4 computes no roots and can be a replay.
 TEST_CASE("a rank without elements counts replays without gradients, but rejects a replay that needs new roots") {
   const Keys keys = "shard_mode=gather precondition_frequency=4 count_empty_steps=true";
   for (const Keys& lag : kLags) {

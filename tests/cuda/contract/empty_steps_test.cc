@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the key count_empty_steps (a group counts steps without gradients) in captured steps and on several ranks.
+// Tests the key count_empty_steps in captured steps and on several ranks. With this key, a group also counts empty
+// steps: steps in which no parameter of the group has a gradient.
 #include "tests/cuda/contract/export_job.h"
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/graph.h"
@@ -126,7 +127,8 @@ ModelSpec ShardedGroups(const Keys& more) {
   return TwoGroups(spec, more);
 }
 
-// Drops the gradients that are missing in step t: all gradients in step 4, and those of group 1 in steps 2 to 5 and 8.
+// Drops gradients before step t: all gradients in step 4, and those of group 1 in steps 2 to 5 and in step 8. Restores
+// all other gradients.
 void PrepareStep(uint64_t t, Model* model) {
   for (size_t p = 0; p < model->params(); ++p) {
     const bool is_empty = model->spec(p).group == 1 && ((t >= 2 && t <= 5) || t == 8);
@@ -161,7 +163,7 @@ void CheckRanksCount(const RankKind& kind, const Keys& more) {
   }
 }
 
-TEST_CASE("all ranks count empty steps; replicas and gathered shards make the same steps as one rank") {
+TEST_CASE("all ranks count empty steps, and replicas and gathered shards have the same parameters as one rank") {
   for (const auto& [copies, shards] : {std::pair{2, 1}, {1, 4}, {2, 2}}) {
     for (const Keys& lag : kLags) {
       for (const char* mode : {"local", "gather"}) CheckRanksCount({mode, copies, shards}, lag);

@@ -17,8 +17,8 @@ inline constexpr RankKind kExportKinds[] = {{"local", 2, 1},        {"local", 3,
                                             {"gather", 1, 3, true}, {"gather", 1, 2, true, "0", kAllOnHost},
                                             {"gather", 2, 2},       {"gather", 2, 2, true, "0", {false, true}}};
 
-// Returns the specification of a model with three groups: two have averages, and one has none. One parameter has
-// several tiles. Two parameters have an output whose dtype differs from that of the parameter.
+// Returns the specification of a model with three groups: two have averages, and one has none. One parameter
+// consists of several tiles. Two parameters have an output whose dtype differs from that of the parameter.
 inline ModelSpec SpecWithAverages(const Keys& more = {}) {
   ModelSpec spec;
   spec.keys = Keys("method=adam lr=0.1 averaging=schedule_free") + more;
@@ -39,7 +39,7 @@ inline shampoo::Dtype OutDtypeOf(const ParamSpec& param) {
   return static_cast<shampoo::Dtype>(param.in_place ? param.param_dtype : param.out_dtype);
 }
 
-// Memory for exports of a model, filled with bytes of 0x7b.
+// Memory to which a model exports its averages. The constructor fills it with bytes of the value 0x7b.
 class Exported {
  public:
   explicit Exported(const Model& model) {
@@ -110,7 +110,7 @@ struct ExportJob {
           const std::vector<double> part = of_rank(copy * shards + shard, p);
           joined.insert(joined.end(), part.begin(), part.end());
         }
-        INFO("parameter ", p, ", copy ", copy);
+        INFO("parameter ", p, ", replica ", copy);
         REQUIRE(joined.size() == whole.size());
         CHECK((OnFake() ? joined == whole : Distance(joined, whole) < 1e-5));
       }

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests gathered shards (shard_mode gather), whose blocks are gathered at their owners. On the fake CUDA, the steps are
+// Tests gathered shards (shard_mode=gather), whose blocks are gathered at their owners. On the fake CUDA, the steps are
 // bit-identical to those of the same model without shards. On a GPU, they agree within a tolerance.
 #include <algorithm>
 #include <cfloat>
@@ -62,8 +62,8 @@ TEST_CASE("gathered shards make the same steps as the model without shards") {
       INFO(NameOf(kind), " ", options);
       const Stage stage;
       ModelSpec spec = FiveShapes(options);
-      // The model has parameters of every dtype, a copy of a parameter, a separate output, a second group, and shards
-      // without elements.
+      // The model has parameters of every dtype, a second group, and shards without elements. A step also writes a copy
+      // of p2 (shampoo_buffers.copy), and writes the output of p4 to separate memory.
       spec.params[0] = {{4, 3}, SHAMPOO_BF16, SHAMPOO_BF16, SHAMPOO_BF16};
       spec.params[1] = {{5}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F16};
       spec.params[2].copy_dtype = SHAMPOO_BF16;

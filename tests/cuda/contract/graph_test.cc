@@ -58,8 +58,8 @@ void CheckThatReplaysAreSteps(const Keys& keys, int start, const std::vector<int
       DeviceNumber scale(SHAMPOO_F32, stream);
       lr.Bind(captured.optimizer, "lr");
       scale.Bind(captured.optimizer, "gradient_scale");
-      std::unique_ptr<Graph> before;  // captured before the first roots
-      std::unique_ptr<Graph> after;
+      std::unique_ptr<Graph> before;  // captured before the first roots are computed
+      std::unique_ptr<Graph> after;   // captured afterwards
       for (int t = 1; t <= 14; ++t) {
         CAPTURE(t);
         plain.FillGradients(static_cast<uint64_t>(t));
@@ -263,7 +263,7 @@ TEST_CASE("a replay uses the buffers of its capture and a later step uses the bu
   const StageWithStream stream;
   Model model(GraphSpec(), stream);
   Model plain(GraphSpec(), stream);
-  // From step 3 on, parameter 0 is bound to the memory `param`.
+  // After step 2, the test binds parameter 0 to the memory `param`.
   const size_t bytes = model.elements(0) * sizeof(float);
   const DeviceBytes param(bytes);
   for (Model* one : {&model, &plain}) one->Step(1);
@@ -278,11 +278,13 @@ TEST_CASE("a replay uses the buffers of its capture and a later step uses the bu
   Must(shampoo_optimizer_bind(model.optimizer, 0, 1, &buffers));
   Must(shampoo_optimizer_step(model.optimizer, stream));
   graph.Launch();
-  // The next step uses the memory that was bound last, although the replay used other memory.
+  // The next step updates `param`. It does not change the memory that the replay has updated and that
+  // model.ParamValues() reads.
   const std::vector<double> of_graph = model.ParamValues(0);
   Must(shampoo_optimizer_step(model.optimizer, stream));
   CHECK(model.ParamValues(0) == of_graph);
-  // Parameter 0 took step 4 in its old memory and steps 3 and 5 in its new memory, so it is not compared with `plain`.
+  // Step 4 has updated parameter 0 in its old memory, and steps 3 and 5 have updated it in `param`. It is therefore not
+  // compared with parameter 0 of `plain`.
   for (int t = 3; t <= 5; ++t) plain.Step();
   for (size_t p = 1; p < 6; ++p) CHECK(model.ParamValues(p) == plain.ParamValues(p));
   for (const std::string& key : model.Keys()) CHECK(model.State(key) == plain.State(key));

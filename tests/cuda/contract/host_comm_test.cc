@@ -65,8 +65,8 @@ TEST_CASE("a step that one rank rejects is an error on all ranks, also over comm
       const Stage stage;
       DeviceRanks ranks(SpecOfRanks(reporting), kind);
       MakeTwoSteps(&ranks);
-      // Spoils the gradient on all copies of a shard, because with shard_mode gather, only the owner of a block checks
-      // the gradient of the block.
+      // Spoils the gradient of the same shard in all replicas: with shard_mode=gather, only the owner of a block checks
+      // the gradient of the block, and the owner may be in any replica.
       const int shard = kind.shards > 1 ? 1 : 0;
       for (int copy = 0; copy < kind.copies; ++copy) ranks[copy * kind.shards + shard].SpoilGradient(3, 2, NAN);
       CheckAllReject(&ranks, reporting, SHAMPOO_E_NUMERIC, {"the gradient of parameter \"p3\"", "has NaN"});
@@ -90,7 +90,7 @@ TEST_CASE(
     ranks.MustSucceed();
     const std::string name = kind.on_host.of_shards ? "shard_comm" : "replica_comm";
     for (Model* model : ranks.models()) {
-      // The caller also captures a memset after the rejected step, and the graph consists of this memset.
+      // The test also captures a memset after the step that fails, so the graph consists of this memset.
       const DeviceBytes four(4);
       const Graph graph(model, SHAMPOO_E_STATE, "the stream is captured, and " + name + " takes host memory",
                         four.get());
@@ -164,9 +164,9 @@ TEST_CASE("create allocates the planned memory, but none for error messages if a
 // memory.
 TEST_CASE("if pinned memory for a communicator of host memory cannot be allocated, all ranks report its size" *
           NeedsFake()) {
-  // A segment is what one rank sends. A segment of a replica has a header of 64 bytes and the update of the rank's
-  // block, padded to 64 bytes. In the exchange in which shards agree on a step, a segment has 64 bytes. The pinned
-  // memory has room for the segments of two ranks, in the larger of the two exchanges.
+  // The segment of a replica rank has a header of 64 bytes and the update of the rank's block, padded to 64 bytes.
+  // In the exchange in which shard ranks agree on a step, a segment has 64 bytes. The pinned memory has room for the
+  // segments of two ranks in the largest exchange over communicators of host memory.
   for (const auto& [kind, bytes] : {std::pair{RankKind{"local", 2, 1, false, "0", kReplicasOnHost}, 2 * 64 * 2},
                                     {{"local", 1, 2, false, "0", kShardsOnHost}, 128},
                                     {{"local", 2, 2, false, "0", kAllOnHost}, 2 * 64 * 2}}) {

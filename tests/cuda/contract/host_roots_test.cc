@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests async roots that are computed on the host (root_device host). async_roots_test.cc tests the behavior that these
+// Tests async roots that are computed on the host (root_device=host). async_roots_test.cc tests the behavior that these
 // roots share with async roots on the device.
 #include <cfloat>
 #include <cmath>
@@ -14,7 +14,7 @@
 namespace shampoo_test {
 namespace {
 
-TEST_CASE("steps continue while the host computes roots, and the speed of the device and of the host changes no bit" *
+TEST_CASE("steps continue while the host computes roots, and the speeds of device and host do not affect results" *
           NeedsFake()) {
   const std::vector<char> expected = TrainWithSolver(HostRootsSpec(), FAKE_CUDA_OLDEST_FIRST);
   for (const int order :
@@ -30,7 +30,7 @@ TEST_CASE("steps continue while the host computes roots, and the speed of the de
   CHECK(TrainWithSolver(without_lag, FAKE_CUDA_AS_LATE_AS_POSSIBLE, FAKE_CUDA_SOLVER_IS_HELD) == expected);
 }
 
-// Trains shards for 14 steps. Returns the bits of all ranks.
+// Trains shard ranks for 14 steps. Returns DeviceRanks::Bits().
 std::vector<std::vector<char>> TrainShardsOnHost(int order, const RankKind& kind, const Keys& lag) {
   const Stage stage(order);
   DeviceRanks ranks(HostRootsSpec(lag), kind);
@@ -49,13 +49,16 @@ void CheckShardsOnHost(const RankKind& kind, const Keys& lag) {
   CHECK(TrainShardsOnHost(FAKE_CUDA_AS_LATE_AS_POSSIBLE, kind, lag) == expected);
 }
 
-TEST_CASE("hosts of shards compute roots, and no order of streams changes a bit" * NeedsFake()) {
+TEST_CASE("shard ranks compute roots on the host, and results are bit-identical for all orders of streams" *
+          NeedsFake()) {
   CheckShardsOnHost({"local", 1, 2}, {{"status_lag", "0"}});
   CheckShardsOnHost({"gather", 1, 2}, {{"status_lag", "1"}});
 }
 
-TEST_CASE("hosts of shards and of their replicas compute roots, and no order of streams changes a bit" *
-          doctest::test_suite("long")) {
+TEST_CASE(
+    "shard ranks and their replicas compute roots on the host, and results are bit-identical for all orders of "
+    "streams" *
+    doctest::test_suite("long")) {
   for (const RankKind& kind : {RankKind{"local", 1, 3}, {"local", 2, 2}, {"gather", 1, 3}, {"gather", 2, 2}}) {
     for (const Keys& lag : kLags) CheckShardsOnHost(kind, lag);
   }
@@ -123,8 +126,8 @@ TEST_CASE("the counts of roots on the host, by root method and rung, are those o
 }
 
 // Both optimizers of the pair compute roots with the same method, so their statistics differ only because their factor
-// matrices have different rounding errors. On a GPU, residuals that consist of rounding errors agree only in magnitude,
-// which is a few machine epsilons of float32, the dtype of the stored roots. On the fake, most rounding errors equal
+// matrices have different rounding errors. On a GPU, residuals that consist of rounding errors agree only in magnitude.
+// They are a few machine epsilons of float32, the dtype of the stored roots. On the fake, most rounding errors equal
 // those of the CPU.
 TEST_CASE("residuals of roots on the host are close to those of the CPU backend, and tracking them changes no result") {
   const double rounding = OnFake() ? 0 : 16 * static_cast<double>(FLT_EPSILON);
@@ -217,7 +220,7 @@ void FailEachOwnCall(const char* root_device, uint64_t step) {
     if (fake_cuda_cancel_failures() != 0) return Must(status);
     CheckError(status, StatusOfCall(n), "(...) failed: ");
     // The device may have made the step despite the error. Then the next step may fail, because the state has changed.
-    // The steps after it succeed.
+    // All later steps succeed.
     if (const shampoo_status next = model.TryStep(); next != SHAMPOO_OK) CHECK(next == SHAMPOO_E_STATE);
     model.Train(step + 1, step + 3);
   }
@@ -262,7 +265,7 @@ TEST_CASE("create fails if pinned memory for roots on the host cannot be allocat
   const PlanPtr plan = MakePlan(HostRootsSpec());
   for (const int64_t nth : {2, 3}) {  // the root solver makes the first call
     fake_cuda_fail("cudaHostAlloc", nth, cudaErrorMemoryAllocation);
-    CheckCreateFails(plan.get(), DeviceDesc(), SHAMPOO_E_NOMEM, " bytes of pinned memory for root_device host");
+    CheckCreateFails(plan.get(), DeviceDesc(), SHAMPOO_E_NOMEM, " bytes of pinned memory for root_device=host");
   }
 }
 
@@ -281,7 +284,7 @@ TEST_CASE("root_device=host requires root_async on a GPU and has no effect on th
     return status;
   };
   CheckError(status_of("root_device=host", SHAMPOO_CUDA), SHAMPOO_E_INVALID,
-             "key root_device: the value host is not allowed with root_async 0");
+             "key root_device: the value host is not allowed with root_async=0");
   Must(status_of("root_device=host", SHAMPOO_CPU));
   Must(status_of("root_device=host root_async=1", SHAMPOO_CUDA));
 }

@@ -2,14 +2,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Tests that shampoo_optimizer_create() loads all kernels. Otherwise CUDA would load a kernel at its first use, and
-// loading may wait for a running collective. Tests that use the class Model also fail if a later call loads a kernel.
+// loading may wait for a running collective. Tests that use the class Model also fail if a call after create loads one.
 #include "tests/cuda/tools/device_ranks.h"
 #include "tests/cuda/tools/stream_rank.h"
 
 namespace shampoo_test {
 namespace {
 
-// Makes steps without roots, with roots, with a rejected gradient, and with another arena.
+// Makes steps with and without a refresh of the roots, a step that rejects its gradient, and a step in another arena.
 void MakeEveryKindOfStep(Model* model) {
   model->Train(1, 6);
   model->SetGradient(1, std::vector<double>(model->elements(1), NAN));
@@ -131,8 +131,9 @@ TEST_CASE("create fails if a kernel cannot be loaded" * NeedsFake()) {
   }
 }
 
-// Method cans computes the roots of the matrix. It does not support the powers -1/6 of the tensor of order 3, so method
-// eigen computes these roots. The roots of both parameters have the same sizes and dtype.
+// Method cans computes the inverse roots of the 2 x 3 parameter. Those of the 3 x 2 x 2 parameter are powers -1/6. cans
+// does not support this power, so method eigen computes them. Both parameters have factor matrices of the sizes 2 and 3
+// in float64, so create must load two solvers for the same size and dtype.
 TEST_CASE("create loads the solver of every root method that at least one block uses") {
   ModelSpec spec;
   spec.keys = "root_method=cans use_merge_dims=false epsilon=1e-2 status_lag=0";

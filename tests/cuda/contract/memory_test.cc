@@ -21,7 +21,7 @@ struct Recorder {
   void* stream = nullptr;     // of the last request
   int released = 0;
   size_t fail_at = 0;   // the number of the call that returns NULL; if 0, no call returns NULL
-  size_t misalign = 0;  // misalignment of the next addresses, in bytes
+  size_t misalign = 0;  // misalignment of the returned addresses, in bytes
   bool work_was_left = false;
 
   shampoo_allocator allocator() {
@@ -146,10 +146,10 @@ TEST_CASE("the buffers of exchanges are accessible to other devices, also after 
 }
 
 TEST_CASE("the planned workspace of several ranks includes the buffers of exchanges") {
-  // A segment is what one rank sends: a header of 64 bytes, and updates of 192 bytes each. With
-  // comm_bucket_bytes=0, there is one bucket, and one buffer holds a segment of two updates from each of the two ranks.
-  // With comm_bucket_bytes=384, there are two buckets, each with one block of each rank. There are also two buffers,
-  // and each buffer holds a segment of one update from each rank.
+  // The segment of a rank consists of a header of 64 bytes, and updates of 192 bytes each. With comm_bucket_bytes=0,
+  // there is one bucket, and one buffer holds a segment of two updates from each of the two ranks. With
+  // comm_bucket_bytes=384, there are two buckets, each with one block of each rank. There are also two buffers, and
+  // each buffer holds a segment of one update from each rank.
   constexpr size_t kOneBlock = 64 + 192;
   for (const auto& [bucket, exchanged] : {std::pair{"0", 2 * (kOneBlock + 192)}, {"384", 2 * 2 * kOneBlock}}) {
     CAPTURE(std::string(bucket));
@@ -161,8 +161,8 @@ TEST_CASE("the planned workspace of several ranks includes the buffers of exchan
       spec.params = {{{6, 8}}, {{6, 8}}, {{6, 8}}, {{6, 8}}};
       DeviceRanks ranks(spec, {"local", 2, 1}, allocators);
       for (int rank = 0; rank < 2; ++rank) {
-        // The workspace, the state, the buffers for the exchanges that a step enqueues, and the device buffer through
-        // which the host exchanges plans and errors with the other rank.
+        // The allocator is called for the workspace, the state, the buffers of the exchanges that a step enqueues, and
+        // the device buffer through which the host exchanges plans and errors with the other rank.
         REQUIRE(recorder[rank].sizes.size() == 4);
         CHECK(recorder[rank].sizes[2] == exchanged);
         const size_t workspace = PlannedBytes(ranks[rank].plan.get(), "workspace");

@@ -42,7 +42,7 @@ TEST_CASE("blocks that miss steps use the same roots as on the CPU, from the sam
         Pair pair(AsyncRootsSpec(more), stream);
         for (uint64_t t = 1; t <= kLast; ++t) {
           pair.Each([&](Model& model) {
-            // After this change, the roots that the device has already computed are not used.
+            // Pending roots were computed with the old epsilon. The step that puts them into use computes them again.
             if (t == other_epsilon) Must(shampoo_optimizer_set(model.optimizer, 0, "epsilon", 0.5));
             Step(&model, t);
           });
@@ -131,7 +131,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   model.Step();
   fill(14, true);
   { const Graph empty(&model, SHAMPOO_E_STATE, "inverse roots of group 0 are put into use at step 14"); }
-  // Without a gradient of the first block, step 14 uses no roots and can be captured.
+  // Without a gradient of the first block, step 14 puts no pending roots into use and can be captured.
   fill(14, false);
   const Graph without(&model);
   without.Launch();
@@ -141,7 +141,8 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
     model.Step();
   }
   CHECK(SnapshotStep(model, 0) == 20);
-  // Captures step 22 with all blocks and replays it. The second replay is rejected, because step 23 would use roots.
+  // Captures step 22 with gradients of all blocks, and launches the graph twice. The device rejects the second replay,
+  // because step 23 would put pending roots into use.
   fill(22, true);
   const Graph with(&model);
   with.Launch();
@@ -152,7 +153,7 @@ TEST_CASE("a step that would use pending roots is neither captured nor replayed"
   CHECK(model.State("group.0/step")[0] == 22);
   fill(23, false);
   model.Step();
-  // Step 24 cannot be captured, because it uses the roots of the first block. Their delay has already passed.
+  // Step 24 cannot be captured, because it puts the roots of the first block into use. Their delay has already passed.
   fill(24, true);
   { const Graph empty(&model, SHAMPOO_E_STATE); }
   model.Step();
@@ -182,14 +183,14 @@ TEST_CASE(
   CheckError(model.TryStep(), SHAMPOO_E_STATE, "\"p3/0/snapshot_step\" is not what the previous step left");
   CHECK(std::string(shampoo_last_error()).find("shampoo_optimizer_bind_state") != std::string::npos);
   CHECK(model.State("group.0/step")[0] == 12);
-  // The next call reads the state, and does not use roots of the previous state.
+  // The next step of `model` reads the state, and does not use roots of the previous state.
   model.Step();
   source.Step();
   for (Model* const one : {&model, &source}) one->Train(14, kLast);
   CHECK(BitsOf(model) == BitsOf(source));
 }
 
-// Calls check(key, snapshot step) for every block of every rank.
+// Calls check(key, value) for the state snapshot_step of every block of every rank.
 template <typename Check>
 void ForEachSnapshotStep(DeviceRanks* ranks, const Check& check) {
   for (const Model* model : ranks->models()) {
@@ -199,7 +200,7 @@ void ForEachSnapshotStep(DeviceRanks* ranks, const Check& check) {
   }
 }
 
-TEST_CASE("a step that one rank rejects can be repeated on all ranks, also when snapshots are taken or used") {
+TEST_CASE("a step that one rank rejects can be repeated on all ranks, even if it takes snapshots or uses new roots") {
   constexpr int kRanks = 3;
   for (const uint64_t rejected : {uint64_t{5}, uint64_t{10}, uint64_t{13}}) {
     CAPTURE(rejected);

@@ -65,7 +65,7 @@ TEST_CASE("the planned workspace includes the memory of method muon and of norm_
   }
 }
 
-TEST_CASE("a step of a thousand matrices of one shape makes as many launches and matrix products as a step of ten" *
+TEST_CASE("a step with 1000 matrices of one shape makes as many launches and matrix products as a step with 10" *
           NeedsFake()) {
   const auto counts = [](const Keys& keys, size_t matrices) {
     const Stage stage;
@@ -97,7 +97,7 @@ TEST_CASE("an iteration of method muon makes three matrix products per shape, or
   }
 }
 
-TEST_CASE("soap_post=orthogonalize computes no matrix products before step start_preconditioning_step" * NeedsFake()) {
+TEST_CASE("soap_post=orthogonalize adds no matrix products before step start_preconditioning_step" * NeedsFake()) {
   const auto products = [](const char* post) {
     const Stage stage;
     ModelSpec spec{.keys = Keys{{"method", "soap"},
@@ -137,7 +137,7 @@ TEST_CASE("replays of a captured step give the same results as ordinary steps if
   }
 }
 
-TEST_CASE("with methods muon and sign, replays of an earlier step fail when start_preconditioning_step is reached") {
+TEST_CASE("with muon and sign, a step captured before start_preconditioning_step cannot be replayed as that step") {
   for (const Keys& method : {kMuon, kSign}) {
     StagedModel model(MatricesOf(method + Keys("grafting=adam start_preconditioning_step=4")));
     model.Step(1);
@@ -195,7 +195,7 @@ TEST_CASE("the update of a block whose direction diverges is skipped, and the st
   CHECK(model.Stat("nonfinite_blocks") == 3);
 }
 
-TEST_CASE("with exact orthogonalization, the error about a skipped update mentions LAPACK only on the CPU") {
+TEST_CASE("with orthogonalization=exact, the error about a skipped update mentions LAPACK only on the CPU") {
   for (const int32_t device : {SHAMPOO_CUDA, SHAMPOO_CPU}) {
     const Stage stage;
     ModelSpec spec;
@@ -215,7 +215,8 @@ TEST_CASE("with exact orthogonalization, the error about a skipped update mentio
   }
 }
 
-TEST_CASE("methods muon and sign and the key norm_control give the same parameters on gathered shards as on one rank") {
+TEST_CASE(
+    "with shard_mode=gather, methods muon and sign and the key norm_control give the same parameters as on one rank") {
   for (const Keys& keys : {kMuon + Keys("second_moment=row"), kMuon + kNormed, kSign + kNormed, kMuon + kExact,
                            kSoapPost + kExact + Keys("precondition_frequency=2")}) {
     for (const RankKind& kind : {RankKind{"gather", 1, 2}, {"gather", 2, 2}}) {

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests gradients that are not finite or that overflow a state. The device must behave like the CPU, but with
-// status_lag 1 it reports an error one call later.
+// Tests gradients that are not finite or that overflow a state. The device must behave like the CPU, except that
+// with status_lag=1 the device reports an error one call later.
 #include "tests/cuda/contract/pair.h"
 
 namespace shampoo_test {
@@ -85,8 +85,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-    "with on_nonfinite skip_step or skip_block the device skips the same blocks as the CPU and returns no error") {
+TEST_CASE("with on_nonfinite=skip_step or on_nonfinite=skip_block the device skips the same blocks as the CPU") {
   for (const Keys& keys : Combinations("on_nonfinite=skip_step|skip_block status_lag=0|1")) {
     ForEachBad(keys, [&](const Bad& bad, Pair& pair) {
       const auto before = ParamsAndStates(pair.device);

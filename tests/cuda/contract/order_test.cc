@@ -11,8 +11,9 @@
 namespace shampoo_test {
 namespace {
 
-// With precondition_frequency 2, roots are due at steps 2, 4 and 6. Step 2 uses its roots immediately, because they are
-// the first. With root_async 1, the roots of step 4 are used from step 5 on, and the roots of step 6 from step 7 on.
+// The preset of the tests sets refresh_growth to 0. With precondition_frequency=2, roots are therefore due at steps 2,
+// 4 and 6. Step 2 uses its roots immediately, because they are the first. With root_async=1, the roots of step 4 are
+// used from step 5 on, and the roots of step 6 from step 7 on.
 constexpr int kStepsInOrder = 4;
 constexpr int kAsyncSteps = 7;
 ModelSpec AsyncSpec(const Keys& more = {}) { return FiveShapes(Keys("root_async=1") + more); }

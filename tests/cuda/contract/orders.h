@@ -8,15 +8,15 @@
 #include "tests/cuda/fake/control.h"
 #include "tests/cuda/tools/device_model.h"
 
-// Helpers for tests that repeat a training while the fake device runs its streams in different orders.
+// Helpers for tests that repeat a training run while the fake device runs its streams in different orders.
 namespace shampoo_test {
 
 // An order in which the fake device runs its streams.
 struct Order {
-  int order;  // fake_cuda_order
+  int order;  // a value of the enum fake_cuda_order
   uint64_t seed;
   int progress;                            // argument of fake_cuda_progress(), which tests call after each step
-  int solver = FAKE_CUDA_SOLVER_ENQUEUES;  // fake_cuda_solver
+  int solver = FAKE_CUDA_SOLVER_ENQUEUES;  // a value of the enum fake_cuda_solver
 };
 
 inline const std::vector<Order> kOrders = {{FAKE_CUDA_OLDEST_FIRST, 0, 0},
@@ -28,15 +28,16 @@ inline const std::vector<Order> kOrders = {{FAKE_CUDA_OLDEST_FIRST, 0, 0},
                                            {FAKE_CUDA_RANDOM, 3, 40},
                                            {FAKE_CUDA_RANDOM, 4, 0, FAKE_CUDA_SOLVER_WAITS}};
 
-// The call of CUDA that the fake skips: call number `nth` of a function in a step. If nth is 0, the fake skips no call.
+// The call of CUDA that the fake skips: call number `nth` of `function` in step `step`. If nth is 0, the fake skips no
+// call.
 struct Skipped {
   const char* function = nullptr;
   int step = 0;
   int64_t nth = 0;
 };
 
-// Makes the fake skip the call that `skipped` describes. Unless `calls` is nullptr, also stores in *calls how often the
-// step has called the function.
+// Makes the fake skip the call that `skipped` describes. Unless `calls` is nullptr, also stores in *calls the number
+// of calls of skipped.function in step skipped.step.
 class SkipCall {
  public:
   SkipCall(const Skipped& skipped, int64_t* calls) : skipped_(skipped), calls_(calls) {}
@@ -53,9 +54,9 @@ class SkipCall {
   int64_t* calls_;
 };
 
-// Calls train(SkipCall(skipped, calls)) while the fake device runs its streams in `order`, and returns the result of
-// train(), which is empty if a step failed. If the fake has detected a problem, also returns an empty vector. `calls`
-// may be nullptr; otherwise it receives the number of calls of skipped.function in step skipped.step.
+// Calls train(SkipCall(skipped, calls)) while the fake device runs its streams in `order`. Returns the result of
+// train(), or an empty vector if the fake has detected a problem. train() returns an empty vector if a step fails.
+// `calls` may be nullptr; otherwise it receives the number of calls of skipped.function in step skipped.step.
 template <typename Train>
 std::vector<char> RunInOrder(const Order& order, const Skipped& skipped, int64_t* calls, const Train& train) {
   fake_cuda_reset();

@@ -84,6 +84,8 @@ TEST_CASE("near the limit at which a parameter would round to infinity, a block 
     double value;
     bool moves;
   };
+  // FLT_MAX + 2^103 is halfway between FLT_MAX and 2^128, and DBL_MAX + 2^970 is halfway between DBL_MAX and 2^1024.
+  // Both sums round to infinity. FLT_MAX + 2^102 rounds to FLT_MAX, and DBL_MAX + 2^968 rounds to DBL_MAX.
   for (const Update& update : {Update{SHAMPOO_F32, 0x1p+103, false}, Update{SHAMPOO_F32, 0x1p+102, true},
                                Update{SHAMPOO_F64, 0x1p+970, false}, Update{SHAMPOO_F64, 0x1p+968, true}}) {
     INFO("dtype ", update.dtype, ", value ", update.value);
@@ -133,7 +135,7 @@ TEST_CASE("all ranks skip an update whose result would not be finite") {
 }
 
 TEST_CASE("an update is skipped if rounding the update to the communication dtype makes the parameter infinite") {
-  // bfloat16 rounds the update 0x1.018p+120 to 0x1.02p+120, whose sum with `start` overflows.
+  // The update 0x1.018p+120 is rounded to 0x1.02p+120 in bfloat16. The sum of the rounded update and `start` overflows.
   const double start = static_cast<double>(FLT_MAX - 0x1.018p+120F);
   const Stage stage;
   ModelSpec spec{.keys = {{"communication_dtype", "bf16"},

@@ -115,9 +115,9 @@ TEST_CASE("the work before the exchange of a bucket does not wait for the exchan
       const bool headers_first = bucket != std::string("0") || kind.gathers();
       // The exchanges that do not belong to a bucket:
       // - With local shards, replicas exchange headers, from which they decide whether to make the step. If there are
-      //   several shards, the shards agree on the step in an exchange before the headers and in another after them. If
+      //   several shards, shard ranks agree on the step in an exchange before the headers and in another after them. If
       //   there is only one bucket, its exchange includes the headers.
-      // - With gathered shards, the shards agree in an exchange before blocks are gathered and in another afterwards.
+      // - With gathered shards, shard ranks agree in an exchange before they gather blocks and in another afterwards.
       const int all_agreements = kind.gathers() ? 2 : kind.shards > 1 ? 3 : 1;
       const int agreements = all_agreements - (headers_first ? 0 : 1);
       const int buckets = (static_cast<int>(marks.size()) - agreements) / exchanges;
@@ -194,7 +194,7 @@ std::vector<char> RunBuckets(const RankKind& kind, const Order& order, const Ski
   });
 }
 
-TEST_CASE("results of several buckets do not depend on the order in which the device runs its streams") {
+TEST_CASE("results with several buckets do not depend on the order in which the device runs its streams") {
   for (const RankKind& kind : kBucketKinds) {
     const std::vector<char> expected = RunBuckets(kind, kOrders[0]);
     REQUIRE(!expected.empty());
@@ -219,7 +219,7 @@ TEST_CASE("a step with several buckets needs each of its calls of cudaStreamWait
   }
 }
 
-TEST_CASE("replicas make bit-identical steps with one bucket and with several") {
+TEST_CASE("the results of replicas do not depend on the number of buckets") {
   std::vector<std::vector<std::vector<double>>> params;
   for (const char* bucket : {"0", "64", "192"}) {
     const Stage stage;

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests errors of exports, in which all ranks take part: all ranks return the same error, write nothing, and can
+// Tests errors of exports by several ranks: all ranks return the same error, write nothing, and can
 // continue.
 #include <cmath>
 
@@ -91,9 +91,9 @@ TEST_CASE("if one rank exports while the others make a step, all ranks return an
   });
 }
 
-TEST_CASE("if one replica exports while the other makes a step, shards without elements return the error, too") {
+TEST_CASE("if one replica exports while the other makes a step, shard ranks without elements return the error, too") {
   ModelSpec spec = SpecWithAverages();
-  spec.params = {{{2}}, {{1}}};  // the third shard holds nothing
+  spec.params = {{{2}}, {{1}}};  // the third shard rank has no elements
   for (const int exporting : {0, 1}) {
     CAPTURE(exporting);
     const Stage stage;
@@ -114,7 +114,7 @@ TEST_CASE("if one replica exports while the other makes a step, shards without e
   }
 }
 
-TEST_CASE("ranks that differ in steps or hyper-parameters do not export") {
+TEST_CASE("ranks whose step counters or hyper-parameters differ do not export") {
   ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind& kind) {
     job.Train(1, 2);
     const std::string name = kind.shards > 1 ? "shard rank 1" : "rank 1";
@@ -147,7 +147,7 @@ TEST_CASE("an export returns the error of an earlier rejected step, and the next
   });
 }
 
-TEST_CASE("if verify_replicas is due at the next step, an export compares the parameters of the replicas") {
+TEST_CASE("if the next step would compare replicas because of verify_replicas, an export compares their parameters") {
   ForEachExportJob(SpecWithAverages("verify_replicas=2"), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     job.Train(1, 1);

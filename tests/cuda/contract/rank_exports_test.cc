@@ -124,7 +124,7 @@ TEST_CASE("a rank without elements takes part in exports") {
   for (const int copies : {1, 2}) {
     const Stage stage;
     ModelSpec spec = SpecWithAverages();
-    spec.params = {{{2}}, {{1}}};  // the third shard holds nothing
+    spec.params = {{{2}}, {{1}}};  // the third shard has no elements
     ExportJob job({"gather", copies, 3}, spec);
     REQUIRE(job.ranks[2].elements(0) == 0);
     REQUIRE(job.ranks[2].elements(1) == 0);
@@ -135,7 +135,7 @@ TEST_CASE("a rank without elements takes part in exports") {
   }
 }
 
-TEST_CASE("an export between the start and the use of async roots does not change the roots") {
+TEST_CASE("an export while async roots are pending does not change the roots") {
   for (const RankKind& kind : kExportKinds) {
     const bool shards_are_whole = kind.shards == 1 || kind.gathers();
     if (!shards_are_whole) continue;  // the roots of local shards are not those of the whole parameters
@@ -249,7 +249,7 @@ class SteppingComm {
   decltype(shampoo_comm_ops::all_to_all) all_to_all_ = nullptr;
 };
 
-TEST_CASE("if an export fails because other ranks make a step, replays make no step before the next ordinary step") {
+TEST_CASE("if an export fails because other ranks make a step, replays make no step before the next call of step") {
   for (const RankKind& kind : kExportStreamKinds) {
     for (const double blend : {1.0, 2.0}) {
       INFO(NameOf(kind), ", blend ", blend);
@@ -273,7 +273,7 @@ TEST_CASE("if an export fails because other ranks make a step, replays make no s
   }
 }
 
-TEST_CASE("replicas export the averages of the last step, even if only some replicas stepped in place") {
+TEST_CASE("replicas export the averages of the last step even if only some replicas read one arena and write another") {
   ForEachExportJob(SpecWithAverages(), [](ExportJob& job, const RankKind& kind) {
     if (kind.copies == 1) return;
     std::vector<std::unique_ptr<Arenas>> arenas;

@@ -29,7 +29,7 @@ TEST_CASE("a step of several ranks can be captured over communicators that only 
   }
 }
 
-TEST_CASE("a step of ranks whose communicators wait for the stream cannot be captured and the ranks can continue") {
+TEST_CASE("if communicators wait for the stream, a step cannot be captured, and the ranks can continue") {
   for (const RankKind& kind : kKinds) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -58,7 +58,7 @@ TEST_CASE("a step of ranks whose communicators wait for the stream cannot be cap
 // preset of the tests (tests/preset.h) sets refresh_growth to 0. With root_async, steps 2, 4 and 6 refresh roots. The
 // roots of step 2 are used immediately, because no older roots exist. The roots of step 4 are first used in step 5, and
 // the roots of step 6 in step 7.
-TEST_CASE("a step of several ranks neither waits nor allocates" * NeedsFake()) {
+TEST_CASE("a step of several ranks neither waits for the device nor allocates memory" * NeedsFake()) {
   const Keys async = "root_async=1 precondition_frequency=2 refresh_growth=0";
   const Keys tracked = "track_times=true track_root_residuals=true";
   for (const RankKind& kind : kKinds) {

@@ -11,8 +11,9 @@
 
 namespace shampoo_test {
 
-// Two sets of keys. With the first set, a step that fails returns its own error. With the second set, the next call
-// returns the error; in addition, a step makes several exchanges, and ranks exchange parameters instead of updates.
+// Two sets of keys. With the first set, a step that fails returns its own error. With the second set, the call after
+// this step returns the error. With the second set, a step also makes several exchanges, and ranks exchange parameters
+// instead of updates.
 inline const Keys kReporting[] = {"status_lag=0", "status_lag=1 comm_bucket_bytes=128 communicate=params"};
 
 // Returns the specification of a model whose blocks have dims of at most 4. The learning rate is the initial rate of

@@ -201,7 +201,7 @@ TEST_CASE(
       INFO("communication_dtype ", std::string(dtype), ", ", reporting);
       const Stage stage;
       ModelSpec spec = SpecOfRanks(reporting + Keys{{"communication_dtype", dtype}});
-      spec.groups = {{{"lr", "1e6"}}};
+      spec.groups = {{{"lr", "1e6"}}};  // the updates of this group overflow float16, but not float32
       spec.params[3].group = 1;
       spec.params[3].in_place = false;
       spec.params[3].copy_dtype = SHAMPOO_F32;

@@ -15,7 +15,7 @@ namespace shampoo_test {
 namespace {
 
 // Checks that the device and the CPU reject the next step with the same error, and that the device changes nothing.
-// With status_lag 1, the device reports the error later, with a prefix.
+// With status_lag=1, Status() returns the error after the step, with the prefix "a step was rejected: ".
 void CheckRejected(Pair* pair, const Keys& keys, shampoo_status code) {
   const bool is_late = ReportsLate(keys);
   const std::vector<char> before = BitsOf(pair->device);
@@ -37,7 +37,7 @@ void CheckRejected(Pair* pair, const Keys& keys, shampoo_status code) {
 // A value of a hyper-parameter, stored both in device memory and in host memory.
 class BoundNumber {
  public:
-  // Sets the stored values to `value` and binds them to a hyper-parameter of both optimizers.
+  // Sets the stored values to `value`, and binds them to a hyper-parameter of both optimizers.
   void Bind(Pair* pair, const char* key, int32_t dtype, double value) {
     BindTo(&pair->device, key, dtype, on_device_.get(), value);
     BindTo(&pair->host, key, dtype, &on_host_, value);
@@ -266,7 +266,7 @@ TEST_CASE("a step counter out of range is rejected") {
       Pair pair(FiveShapes(lag), stream);
       pair.StepBoth(1);
       pair.Each([&](Model& model) { model.SetState("group.0/step", {counter}); });
-      pair.CheckBothReject(SHAMPOO_E_STATE);  // even with status_lag 1, because the host reads the counter
+      pair.CheckBothReject(SHAMPOO_E_STATE);  // also with status_lag=1, because the host reads the counter
     }
   }
 }

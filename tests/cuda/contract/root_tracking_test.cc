@@ -48,7 +48,7 @@ TEST_CASE("residuals of roots are close to those on the CPU, for every method an
   }
 }
 
-TEST_CASE("residuals of roots are close to those on the CPU with trace_scaling") {
+TEST_CASE("with trace_scaling, residuals of roots are close to those on the CPU") {
   const Keys divided = "trace_scaling=0.5 status_lag=0 root_dtype=f64";
   for (const Keys& method : kRootMethods) {
     for (const Keys& async : {Keys("root_async=0"), Keys("root_async=1"), Keys("root_async=1 root_device=host")}) {
@@ -101,23 +101,23 @@ TEST_CASE("residuals are reported and logged with the step that begins to use th
   }
   CHECK(std::find(known.begin(), known.end(), true) != known.end());
   CHECK(logged > 0);
-  CHECK(logged == static_cast<size_t>(model.Stat("root_computed")) / 12);
+  CHECK(logged == static_cast<size_t>(model.Stat("root_computed")) / 12);  // the model has 12 factor matrices
 }
 
 TEST_CASE("only the roots of groups that set track_root_residuals are measured") {
   const StageWithStream stream;
   ModelSpec spec = FiveShapes("status_lag=0");
   spec.groups = {kTracked};
-  spec.params[5].group = 1;  // has the same shape as the first parameter
+  // p5 has the same shape as p0, which is in group 0. The factor matrices of p5 have the numbers 10 and 11.
+  spec.params[5].group = 1;
   Pair pair(spec, stream);
   pair.Train(1, 3);
   pair.Each([](Model& model) { CHECK(model.Stat("root_error.worst") >= 10); });
-  // Rounding errors, which differ on a GPU, decide which of the two roots of the group is the worst.
+  // Rounding errors differ on a GPU. They decide which of the two roots of p5 has the larger root_error.
   if (OnFake()) CHECK(pair.device.Stat("root_error.worst") == pair.host.Stat("root_error.worst"));
 }
 
-TEST_CASE("if a root is computed again after a solver failed then the residual of the new root is measured" *
-          NeedsFake()) {
+TEST_CASE("if a solver fails and the root is computed again, the residual of the new root is measured" * NeedsFake()) {
   for (const int how : {FAKE_CUDA_EIGEN_INFO, FAKE_CUDA_EIGEN_WRONG_VECTORS}) {
     for (const auto& [recovered_by_host, trace] :
          {std::pair{false, "0"}, std::pair{true, "0"}, std::pair{false, "0.5"}, std::pair{true, "0.5"}}) {

@@ -27,7 +27,7 @@ ModelSpec RoundedModel(const Keys& method, const Keys& more = {}, int32_t dtype 
   return spec;
 }
 
-TEST_CASE("n replays of a captured step round with the same random numbers as n ordinary steps") {
+TEST_CASE("n replays of a captured step round with the same random numbers as n steps that are not captured") {
   const Keys param = "param_rounding=stochastic";
   for (const Keys& average : {Keys{}, Keys("weight_ema=0.9 average_dtype=bf16")}) {
     for (const Keys& method : kRoundedMethods) {
@@ -70,7 +70,7 @@ TEST_CASE("the planned workspace includes the table that stochastic rounding nee
   }
 }
 
-TEST_CASE("gathered shards round states as one rank does") {
+TEST_CASE("with shard_mode=gather, shard ranks round states as a single rank does") {
   for (const Keys& method : kRoundedMethods) {
     for (const RankKind& kind : {RankKind{"gather", 1, 3, true, "2048"}, {"gather", 2, 2, false, "2048"}}) {
       INFO(NameOf(kind), " ", method);
@@ -79,7 +79,7 @@ TEST_CASE("gathered shards round states as one rank does") {
   }
 }
 
-TEST_CASE("replicas round states as one rank does") {
+TEST_CASE("replicas round states as a single rank does") {
   for (const Keys& method : kRoundedMethods) {
     CAPTURE(method[0].second);
     const Stage stage;
@@ -98,7 +98,9 @@ TEST_CASE("replicas round states as one rank does") {
   }
 }
 
-TEST_CASE("local shards of an elementwise method round states and parameters as one rank does") {
+TEST_CASE(
+    "with shard_mode=local, shard ranks round the states and parameters of an elementwise method as a single rank "
+    "does") {
   for (const Keys& method : {kRoundedMethods[0], kRoundedMethods[1]}) {
     CAPTURE(method[0].second);
     const Keys more = "param_rounding=stochastic weight_ema=0.9 average_dtype=bf16";

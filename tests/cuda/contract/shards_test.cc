@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests steps of shards, also with several replicas: all ranks make the same decision and return the same error. Also
-// tests soap and kl_shampoo: each local shard takes the same steps as a separate parameter.
+// Tests steps of shard ranks, also with several replicas: all ranks make the same decision and return the same error.
+// Also tests soap and kl_shampoo: each local shard takes the same steps as a separate parameter.
 #include "tests/cuda/contract/rank_steps.h"
 
 namespace shampoo_test {
@@ -54,7 +54,8 @@ const std::vector<ShardFault> kShardFaults = {
      [](Model* model) { model->SetState("group.0/step", {2}); }},
 };
 
-TEST_CASE("if one shard finds an error or has different inputs then all shards of all replicas report an error") {
+TEST_CASE(
+    "if one shard rank finds an error or has other inputs than the rest, all ranks of all replicas report an error") {
   for (const ShardFault& fault : kShardFaults) {
     CAPTURE(std::string(fault.what));
     ForEachReporting(kGrids, [&](const RankKind& kind, const Keys& reporting) {
@@ -64,7 +65,7 @@ TEST_CASE("if one shard finds an error or has different inputs then all shards o
       const int faulty = (kind.copies - 1) * kind.shards + 1;
       fault.spoil(&ranks[faulty]);
       // Only the owner of a gathered block checks the block's gradient, which the owner gathers from the shards of its
-      // own replica. The owner may be in the first replica, so the gradient is spoiled in the first replica, too.
+      // own replica. The owner may be in the first replica, so the test spoils the gradient there, too.
       if (fault.status == SHAMPOO_E_NUMERIC) fault.spoil(&ranks[1]);
       CheckAllReject(&ranks, reporting, fault.status, fault.words);
       fault.mend(&ranks[faulty]);
@@ -73,11 +74,11 @@ TEST_CASE("if one shard finds an error or has different inputs then all shards o
   }
 }
 
-TEST_CASE("a difference between replicas is an error on all shards of all replicas") {
+TEST_CASE("a difference between replicas is an error on all shard ranks of all replicas") {
   ForEachReporting(kCopies, [](const RankKind& kind, const Keys& reporting) {
     DeviceRanks ranks(SpecOfRanks(reporting), kind);
     MakeTwoSteps(&ranks);
-    // Changes both shards of replica 1, so that the shards of each replica agree with each other.
+    // Changes both shard ranks of replica 1, so that the shard ranks of each replica have equal learning rates.
     for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.5));
     CheckAllReject(&ranks, reporting, SHAMPOO_E_INVALID, {"rank 1 has a different learning rate"});
     for (const int rank : {2, 3}) Must(shampoo_optimizer_set(ranks[rank].optimizer, 0, "lr", 0.25));
@@ -85,14 +86,14 @@ TEST_CASE("a difference between replicas is an error on all shards of all replic
   });
 }
 
-TEST_CASE("a hyper-parameter in device memory must be equal on all shards") {
+TEST_CASE("a hyper-parameter in device memory must be equal on all shard ranks") {
   ForEachReporting(kShards, [](const RankKind& kind, const Keys& reporting) {
     DeviceRanks ranks(SpecOfRanks(reporting), kind);
     CheckBoundRates(&ranks, reporting, "shard rank 1");
   });
 }
 
-TEST_CASE("if one shard skips a step, all shards skip it") {
+TEST_CASE("if one shard rank skips a step, all shard ranks skip it") {
   for (const RankKind& kind : kGrids) {
     CAPTURE(NameOf(kind));
     const Stage stage;
@@ -110,7 +111,7 @@ TEST_CASE("if one shard skips a step, all shards skip it") {
   }
 }
 
-TEST_CASE("if only one shard can detect a difference between replicas then the other shards return the error too") {
+TEST_CASE("if only one shard rank can detect a difference between replicas, all shard ranks return the error") {
   ForEachReporting(kCopies, [](const RankKind& kind, const Keys& reporting) {
     ModelSpec spec = SpecOfRanks(reporting);
     spec.params = {{{6}}, {{1}}};  // only shard rank 0 holds an element of p1
@@ -156,7 +157,7 @@ TEST_CASE("a rank without gradients in a group counts the steps that other ranks
   });
 }
 
-TEST_CASE("if only one shard skips an update then the next step fails on all shards") {
+TEST_CASE("if only one shard rank skips an update, the next step fails on all shard ranks") {
   for (const RankKind& kind : kShards) {
     for (const Keys& lag : kLags) {
       INFO(NameOf(kind), " ", lag);
@@ -197,8 +198,9 @@ TEST_CASE("if one rank has bound no buffers then the step fails on all ranks") {
   }
 }
 
-// The dims are chosen so that all shards of a parameter are tensors of the same shape. The bases of null spaces are
-// arbitrary, and a GPU could choose other bases for batches of other sizes, so results are compared on the fake only.
+// The dims are chosen so that all shards of a parameter are tensors of the same shape. The basis of the null space of a
+// factor matrix is arbitrary, and a GPU could compute another basis in a batch of another size. Therefore this test
+// runs only on the fake.
 TEST_CASE("with soap and kl_shampoo local shards take the same steps as separate parameters" * NeedsFake()) {
   struct Case {
     RankKind kind;

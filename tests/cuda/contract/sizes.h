@@ -8,7 +8,7 @@
 
 namespace shampoo_test {
 
-// An allocator that uses cudaMalloc and records the size of each allocation.
+// Provides an allocator that calls cudaMalloc(), and records the size in bytes of each allocation.
 struct Sizes {
   std::vector<size_t> all;
 
@@ -26,7 +26,7 @@ struct Sizes {
   }
 };
 
-// Records the size of each allocation, separately for each rank.
+// Provides an allocator for each rank. The operator [] returns the Sizes of a rank.
 class SizesOfRanks {
  public:
   explicit SizesOfRanks(const RankKind& kind)
@@ -36,6 +36,8 @@ class SizesOfRanks {
   }
   const shampoo_allocator* allocators() const { return allocators_.data(); }
   const Sizes& operator[](int rank) const { return sizes_[static_cast<size_t>(rank)]; }
+  // Returns the bytes of workspace that the plan of the model predicts for a rank of the kind that was passed to the
+  // constructor.
   size_t PlannedWorkspace(const Model& model) const { return PlannedBytes(model.plan.get(), what_); }
 
  private:

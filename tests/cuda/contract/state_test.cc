@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests the state of an optimizer on the device: a state in the caller's memory, steps that read one arena and write
-// another, and calls that read or write one entry of the state.
+// Tests the state of an optimizer on the device: a state in the caller's memory, steps that read one arena (state_in)
+// and write another (state_out), and calls that read or write one entry of the state.
 #include "tests/cuda/contract/pair.h"
 
 namespace shampoo_test {
@@ -15,7 +15,7 @@ std::vector<char> BytesOf(const DeviceBytes& memory, cudaStream_t stream) {
   return host;
 }
 
-TEST_CASE("a state in the caller's memory is initialized and updated and outlives the optimizer") {
+TEST_CASE("the library initializes and updates a state in the caller's memory, and the state outlives the optimizer") {
   const StageWithStream stream;
   Model plain(FiveShapes(), stream);
   const StateArena arena(FiveShapes(), stream);
@@ -56,7 +56,7 @@ TEST_CASE(
       step(first, second);
       const std::vector<char> out = BitsOf(model);
       const std::vector<char> made = BytesOf(second, stream);
-      step(first, third);  // again
+      step(first, third);  // the same step
       CHECK(BitsOf(model) == out);
       CHECK(BytesOf(third, stream) == made);
       CHECK(BytesOf(first, stream) == before);
@@ -75,7 +75,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped step writes it") {
+TEST_CASE("a rejected step leaves a separate state_out unchanged, and a step that skips blocks writes it") {
   for (const Keys& keys : Combinations("on_nonfinite=error|skip_step|skip_block status_lag=0|1")) {
     CAPTURE(keys);
     const std::string choice = keys.Value("on_nonfinite");
@@ -97,7 +97,7 @@ TEST_CASE("a rejected step leaves a separate state_out unchanged, and a skipped 
     if (rejected) CHECK(out == std::vector<char>(second.bytes(), '\x5a'));
     if (choice == "skip_step") CHECK(out == in);
     if (choice == "skip_block") CHECK(out != in);
-    // After a rejected step, the next step starts from state_in. After any other step, it starts from state_out.
+    // The test continues from state_in after a rejected step, and from state_out after any other step.
     const DeviceBytes& from = rejected ? first : second;
     Must(shampoo_optimizer_bind_state(model.optimizer, from.get(), from.get()));
     model.Step(2);
@@ -149,7 +149,7 @@ TEST_CASE("state entries can be copied to and from host memory and device memory
     std::vector<char> on_host(bytes);
     Must(read(0, entry.elements, on_host.data(), bytes, SHAMPOO_CPU));
     CHECK(on_host == whole);
-    // Copies the entry to the other model. Elements below `half` come from host memory, the others from device memory.
+    // Copies the entry to the other model: the first `half` elements from host memory, the others from device memory.
     const int64_t half = entry.elements / 2;
     const size_t cut = static_cast<size_t>(half) * entry.size;
     std::vector<char> part(bytes - cut);
@@ -181,7 +181,7 @@ TEST_CASE(
   Must(shampoo_optimizer_bind_state(model.optimizer, arena.get(), arena.get()));
   for (int t = 1; t <= 3; ++t) model.Step();
   MustCuda(cudaMemcpyAsync(arena.get(), initial.get(), bytes, cudaMemcpyDeviceToDevice, stream));
-  model.Step();
+  model.Step();  // with status_lag=1 (the default), the next call returns the error of this step
   const auto params = model.ParamValues(3);
   CheckError(model.TryStep(), SHAMPOO_E_STATE, "\"group.0/step\" is 0, but the previous step left 3");
   CHECK(model.ParamValues(3) == params);

@@ -1,8 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Tests machines on which CUDA or one of the devices cannot be used: the library reports the reason, and plans can
-// still be created.
+// Tests the library on machines on which CUDA or one of the devices cannot be used. The library reports the reason, and
+// plans can still be created.
 #include "tests/cuda/tools/stage.h"
 
 namespace shampoo_test {
@@ -65,8 +65,9 @@ TEST_CASE("a driver is accepted if its CUDA version is at least that of the runt
   }
 }
 
-// The plugin of these tests has code for the compute capabilities 8.x, 9.x, and 10.0 or later.
-TEST_CASE("devices without code in the plugin are reported, and no optimizer can be created on them" * NeedsFake()) {
+// The plugin (libshampoo_cuda.so) of these tests has code for the compute capabilities 8.x, 9.x, and 10.0 or later.
+TEST_CASE("devices for which the plugin has no kernels are reported, and no optimizer can be created on them" *
+          NeedsFake()) {
   const Stage stage;
   const char* const text = "device 0 has compute capability 7.5; this build supports 8.x, 9.x, 10.0 or later";
   const PlanPtr plan = MakePlan(FiveShapes());

@@ -28,7 +28,7 @@ int Grown(const std::vector<double>& before, const std::vector<double>& now) {
   return grown;
 }
 
-TEST_CASE("if track_times is set, the times of all phases are known when the report of the step is read") {
+TEST_CASE("if track_times is set, the times of all phases are known when the host reads the report of the step") {
   for (const bool tracked : {false, true}) {
     for (const Keys& lag : kLags) {
       INFO("tracked ", tracked, ", ", lag);
@@ -36,7 +36,7 @@ TEST_CASE("if track_times is set, the times of all phases are known when the rep
       StagedModel model(FiveShapes(keys + lag));
       model.Step(1);
       const std::vector<double> none(5);
-      // The first roots are due at step 2.
+      // The first roots are due at step 2 (precondition_frequency), so step 1 neither computes roots nor preconditions.
       const bool late = ReportsLate(lag);
       CHECK(Grown(none, Times(model)) == (tracked && !late ? 3 : 0));
       model.Step(2);
@@ -44,7 +44,7 @@ TEST_CASE("if track_times is set, the times of all phases are known when the rep
       model.MustSucceed();
       const std::vector<double> before = Times(model);
       CHECK(Grown(none, before) == (tracked ? 5 : 0));
-      // No roots are due.
+      // No roots are due at step 3.
       model.Step(3);
       model.MustSucceed();
       CHECK(Grown(before, Times(model)) == (tracked ? 4 : 0));
@@ -120,8 +120,8 @@ TEST_CASE("a rejected step and steps of several ranks are measured") {
     }
     ranks.FillGradients(3);
     // Only the owner of a gathered block checks the block's gradient, which the owner gathers from the shards of its
-    // own replica. The owner may be in any replica. With gathered blocks, a gradient is therefore spoiled in every
-    // replica.
+    // own replica. The owner may be in any replica. With gathered blocks, the test therefore writes a NaN to a gradient
+    // of every replica.
     const int next = kind.gathers() ? kind.shards : kind.world();
     for (int rank = 1; rank < ranks.world(); rank += next) ranks[rank].SpoilGradient(3, 2, NAN);
     ranks.Step();

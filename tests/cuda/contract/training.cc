@@ -24,7 +24,7 @@ Training::Training(const ModelSpec& spec, cudaStream_t stream, int steps)
 }
 
 Training::~Training() {
-  (void)cudaStreamSynchronize(model_.stream);  // the copies must be done before their memory is freed
+  (void)cudaStreamSynchronize(model_.stream);  // the copies of Step() must be done before their memory is freed
   (void)cudaEventDestroy(moved_);
 }
 

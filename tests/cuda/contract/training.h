@@ -16,7 +16,8 @@ class Training {
   ~Training();
 
   // Enqueues the work of step t, counted from 1: copies of the gradients and of the learning rate to the device, the
-  // step, copies of the parameters to the host, and memsets that overwrite the gradients and the learning rate.
+  // step, copies of the parameters to the host, and memsets that fill the gradients and the learning rate with NaN,
+  // so that work which reads them too late gives a wrong result.
   shampoo_status Step(int t);
   // Waits for the device. Returns the current parameters and states, and the parameters after every step.
   std::vector<char> Result();

@@ -10,7 +10,7 @@ namespace {
 
 const std::string kText = "verify_replicas: parameter \"p3\" differs between rank 1 and rank 0";
 
-// Flips one bit of a parameter.
+// Flips one bit in the byte with the index `byte` of parameter number p.
 void FlipBit(Model* model, size_t p, size_t byte) {
   unsigned char value = 0;
   char* const at = static_cast<char*>(model->param(p)) + byte;
@@ -42,7 +42,7 @@ TEST_CASE("if one bit of a parameter differs on one rank then all ranks return t
   }
 }
 
-TEST_CASE("verify_replicas n compares parameters at every nth step") {
+TEST_CASE("verify_replicas=n compares parameters at every nth step") {
   const Stage stage;
   DeviceRanks ranks(SpecOfRanks("status_lag=0 verify_replicas=4"), 2);
   ranks.Train(1, 2);
@@ -54,8 +54,8 @@ TEST_CASE("verify_replicas n compares parameters at every nth step") {
   for (int rank = 0; rank < 2; ++rank) CHECK(ranks[rank].Stat("steps") == 4);
 }
 
-// A communicator of two ranks for tests that run only one of the ranks. An all-gather enqueues a copy, after which both
-// segments contain the bytes that this rank has sent.
+// A communicator of two ranks for tests that run only one of the ranks. An all-gather enqueues a copy, after which the
+// segments of both ranks in the receive buffer contain the bytes that this rank has sent.
 struct Echo {
   char* received = nullptr;  // the receive buffer of the last all-gather
 
@@ -74,7 +74,8 @@ struct Echo {
     };
     return ops;
   }
-  // Returns the hash that the last all-gather has sent, which is SegmentHeader::parameters (see segment_header.h).
+  // Returns the hash that the last all-gather has sent: SegmentHeader::parameters (see segment_header.h). The hash is 0
+  // if the step has not hashed the parameters.
   uint64_t Hash() const {
     uint64_t hash = 0;
     MustCuda(cudaMemcpy(&hash, received + 40, sizeof hash, cudaMemcpyDeviceToHost));
@@ -83,7 +84,8 @@ struct Echo {
 };
 
 TEST_CASE(
-    "replays hash the parameters every third step, and swapped elements or another sign of zero change the hash") {
+    "replays of a captured step hash the parameters every third step, and swapped elements or another sign of zero "
+    "change the hash") {
   Echo echo;
   const shampoo_comm_ops ops = echo.Ops();
   ModelSpec spec = SpecOfRanks("verify_replicas=3 refresh_growth=0 precondition_frequency=50");
@@ -107,6 +109,7 @@ TEST_CASE(
   const std::vector<double> values = model.ParamValues(0);
   const auto hash_of = [&](const std::vector<double>& params) {
     model.SetParam(0, params);
+    // One of three consecutive steps hashes the parameters.
     for (int rest = 0; rest < 3; ++rest) {
       model.SetParam(0, params);
       model.Step(20);
@@ -166,7 +169,7 @@ TEST_CASE("verify_replicas accepts equal parameters of several dtypes and stride
       ModelSpec spec = SpecOfRanks({{"verify_replicas", every}, {"on_nonfinite", "skip_step"}});
       spec.params.push_back({{3, 5}, SHAMPOO_F16, SHAMPOO_F32, SHAMPOO_F32, false, SHAMPOO_BF16});
       spec.params.push_back({{0, 4}});
-      spec.params.push_back({{}});        // with two shards, only one holds the element
+      spec.params.push_back({{}});        // a scalar: with two shards, only one shard holds it
       spec.params.push_back({{70, 66}});  // several tiles
       DeviceRanks ranks(spec, {"gather", 2, shards});
       ranks.Train(1, 3);

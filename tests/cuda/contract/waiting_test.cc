@@ -8,7 +8,7 @@
 namespace shampoo_test {
 namespace {
 
-constexpr int kSteps = 7;  // with precondition_frequency 2, roots are due at steps 2, 4 and 6
+constexpr int kSteps = 7;  // with precondition_frequency=2, roots are due at steps 2, 4 and 6
 
 // Returns whether step t computes roots by an iteration without a fixed number of products. Such a step waits for the
 // device, because the host checks whether the iteration has converged.
@@ -25,7 +25,7 @@ TEST_CASE(
     for (const Keys& lag : kLags) {
       INFO(method, ", ", lag);
       StagedModel model(FiveShapes(lag + keys), FAKE_CUDA_AS_LATE_AS_POSSIBLE);
-      fake_cuda_set_query_progress(-1);
+      fake_cuda_set_query_progress(-1);  // the device keeps up: each query first runs the work that it asks about
       model.FillGradients(1);
       for (int t = 1; t <= kSteps; ++t) {
         CAPTURE(t);
@@ -36,11 +36,11 @@ TEST_CASE(
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 0);
         CHECK(fake_cuda_calls("cublasSetStream") + fake_cuda_calls("cusolverDnSetStream") == 0);
         CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS) > 0);
-        // The tensor with three dims needs inverse sixth roots. Method `cans` cannot compute them, so method `eigen`
-        // computes them.
+        // The tensor with three dims needs inverse sixth roots. root_method=cans cannot compute them, so the step
+        // computes them as with root_method=eigen.
         const bool decomposes = t % 2 == 0 && (method == "eigen" || method == "cans");
         CHECK((fake_cuda_count(FAKE_CUDA_EIGENPROBLEMS) > 0) == decomposes);
-        // With status_lag 1, a step queries once whether the work of the previous step is done. With status_lag 0, a
+        // With status_lag=1, a step queries once whether the work of the previous step is done. With status_lag=0, a
         // step queries once whether its own work is done.
         CHECK(fake_cuda_count(FAKE_CUDA_QUERIES) == (t == 1 && ReportsLate(lag) ? 0 : 1));
       }
@@ -72,10 +72,11 @@ TEST_CASE(
       }
       CHECK(fake_cuda_calls("cudaEventSynchronize") == fake_cuda_count(FAKE_CUDA_SYNCHRONIZATIONS));
       CheckNoCopiesOrAllocations();
-      // All work of the previous step is done. Unless the step iterates, its own work is still pending, because the
-      // call did not wait for this work.
+      // All work of step t - 1 is done. Unless step t computes roots by an iteration, the work of step t is still
+      // pending, because the call did not wait for it.
       const int64_t pending = fake_cuda_live(FAKE_CUDA_PENDING_OPERATIONS);
       if (!Iterates(method, t)) CHECK(pending >= fake_cuda_count(FAKE_CUDA_LAUNCHES));
+      // Odd steps compute no roots, so each of them enqueues the same number of operations.
       if (t == 3) enqueued = pending;
       if (t > 3 && t % 2 == 1) CHECK(pending == enqueued);
       CHECK(model.Stat("steps") == t - 1);

@@ -58,7 +58,8 @@ cudaError_t Streams::EndCapture(const std::shared_ptr<Stream>& stream, Nodes* ou
   if (capture->mode != cudaStreamCaptureModeRelaxed && capture->thread != std::this_thread::get_id()) {
     return cudaErrorStreamCaptureWrongThread;
   }
-  // Marks the nodes that precede the end of the origin stream. All other nodes were not joined to the origin stream.
+  // Marks the nodes that precede the end of the origin stream. The other nodes are in streams that were not joined to
+  // the origin stream.
   std::vector<char> joined(capture->nodes.size(), 0);
   for (const size_t node : stream->frontier) joined[node] = 1;
   for (size_t node = capture->nodes.size(); node-- > 0;) {

@@ -195,11 +195,11 @@ enum fake_cuda_eigen_fault {
   FAKE_CUDA_EIGEN_INFO = 0,           // the solver returns NaN and reports `info`
   FAKE_CUDA_EIGEN_NAN = 1,            // the solver returns NaN and reports success
   FAKE_CUDA_EIGEN_WRONG_VECTORS = 2,  // the solver returns orthonormal vectors that are not eigenvectors
-  FAKE_CUDA_EIGEN_WRONG_VALUES = 3,
+  FAKE_CUDA_EIGEN_WRONG_VALUES = 3,   // the solver returns numbers that are not the eigenvalues
 };
-// Makes the nth run of an eigensolver fail in the way `how`. Only the matrix with the index `matrix` of the batch is
-// affected. If `matrix` is -1, all matrices are affected. `nth` counts the runs of direct calls and the runs in
-// launched graphs. `info` is used only with FAKE_CUDA_EIGEN_INFO.
+// Makes the nth run of an eigensolver fail in the way `how`, a fake_cuda_eigen_fault. Only the matrix with the index
+// `matrix` of the batch is affected. If `matrix` is -1, all matrices are affected. `nth` counts the runs of direct
+// calls and the runs in launched graphs. `info` is used only with FAKE_CUDA_EIGEN_INFO.
 SHAMPOO_FAKE_EXPORT void fake_cuda_fail_eigen(int64_t nth, int64_t matrix, int how, int info);
 
 #ifdef __cplusplus

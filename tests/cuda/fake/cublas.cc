@@ -67,7 +67,8 @@ void RunBatch(const Batch& batch) {
   if (!state.Check(batch.device, batch.c.data, bytes(batch.c), "cublasGemmStridedBatchedEx, C")) return;
   if (batch.workspace != nullptr) {
     if (!state.Check(batch.device, batch.workspace, batch.workspace_bytes, "cuBLAS workspace")) return;
-    // cuBLAS may overwrite the workspace. The fake always does this, so that tests find callers that keep data in it.
+    // cuBLAS may overwrite the workspace. The fake always overwrites its first bytes, so that tests find callers that
+    // keep data there.
     std::memset(batch.workspace, 0xff, std::min<size_t>(batch.workspace_bytes, 4096));
   }
   const auto at = [](const Operand& o, int64_t i) { return reinterpret_cast<Real*>(o.data) + i * o.stride; };

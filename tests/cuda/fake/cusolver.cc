@@ -26,7 +26,8 @@ struct EigenBatch {
   bool rounds_differently = false;  // change the last bit of eigenvalues, as if another algorithm computed them
 };
 
-// Replaces the vectors by another orthonormal basis: rotates each pair of neighboring vectors.
+// Replaces the vectors by another orthonormal basis: rotates vectors 0 and 1 in their plane, then vectors 2
+// and 3, and so on.
 template <typename Real>
 void TurnVectors(int64_t n, Real* a, int64_t lda) {
   const Real c = static_cast<Real>(0.6);
@@ -142,8 +143,8 @@ cusolverStatus_t Enqueue(const char* solver, const SolverHandle& handle, EigenBa
   ++state.counts[FAKE_CUDA_EIGENPROBLEMS];
   if (batch.n == 0 || batch.count == 0) return CUSOLVER_STATUS_SUCCESS;
   batch.device = handle.device;
-  // Without the deterministic mode, results vary from call to call. In the deterministic mode, results of the default
-  // algorithm still depend on whether the batch has more than one matrix.
+  // Imitates cuSOLVER: without the deterministic mode, results vary from call to call. In the deterministic mode,
+  // results of the default algorithm still depend on whether the batch has more than one matrix.
   batch.rounds_differently = handle.deterministic ? !batch.one_algorithm && batch.count > 1 : NextRandom() % 2 == 0;
   const cudaError_t error =
       state.streams.Enqueue(stream, [batch, f64] { f64 ? SolveBatch<double>(batch) : SolveBatch<float>(batch); });
@@ -203,7 +204,8 @@ cusolverStatus_t SolveEigen(const char* function, cusolverDnHandle_t handle, cus
     return CUSOLVER_STATUS_INVALID_VALUE;
   }
   std::memset(arrays.host, 0xff, arrays.host_bytes);
-  // Only cusolverDnXsyevBatched(), the solver for batches, has several algorithms. `params` can select one.
+  // Only cusolverDnXsyevBatched(), the solver for batches, has several algorithms. `params` can select one of
+  // them for all batches.
   const bool one_algorithm = shape.batch == 1 || TheState().params.Find(params)->one_algorithm;
   return Enqueue(
       function, *TheState().solvers.Find(handle),

@@ -104,7 +104,7 @@ int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w
   }
   for (int64_t j = 0; j < n; ++j) {
     // A solver may return each eigenvector with either sign, so callers must not rely on the signs. This function
-    // negates every second eigenvector.
+    // negates every second eigenvector, so that tests find callers that rely on the signs.
     const Real sign = j % 2 == 0 ? Real{1} : Real{-1};
     const Real spoiled = std::numeric_limits<Real>::quiet_NaN();
     for (int64_t i = 0; i < n; ++i) a[j * lda + i] = vectors ? sign * dense[size(j * n + i)] : spoiled;

@@ -13,7 +13,7 @@ struct Product {
   bool transpose_a, transpose_b;
   int64_t m, n, k;
   double alpha, beta;
-  bool tf32;  // round the elements of A and B to TF32 before the product
+  bool tf32;  // whether to round the elements of A and B to TF32 before the product
 };
 
 // Computes C = alpha op(A) op(B) + beta C, where C is m x n, op(A) is m x k and op(B) is k x n. op(A) is A^T if
@@ -22,7 +22,8 @@ template <typename Real>
 void Multiply(const Product& how, const Real* a, int64_t lda, const Real* b, int64_t ldb, Real* c, int64_t ldc);
 
 // Writes the eigenvalues of `a` to `w`. If `vectors` is true, replaces `a` by its eigenvectors, otherwise by NaN. Reads
-// only one triangle of `a`: the lower one if `lower` is true. Returns LAPACK's info: 0 after success.
+// only one triangle of `a`: the lower one if `lower` is true, otherwise the upper one. Returns LAPACK's info: 0 after
+// success.
 template <typename Real>
 int Decompose(bool vectors, bool lower, int64_t n, Real* a, int64_t lda, Real* w);
 

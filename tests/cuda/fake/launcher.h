@@ -122,7 +122,7 @@ class Cta {
     ForEach(count, [&](int64_t i) { largest = std::max<uint64_t>(largest, term(i)); });
     return largest;
   }
-  // Each thread of a GPU stops at its own first match, so indices after the smallest match are also visited.
+  // As on a GPU, each thread stops at its own first match, so indices after the smallest match are also visited.
   template <typename Holds>
   int64_t First(int64_t count, const Holds& holds) const {
     int64_t first = count;

@@ -14,7 +14,7 @@
 
 #include "tests/cuda/fake/test_util.h"
 
-// Tests of the fake's products (cuBLAS), eigensolvers (cuSOLVER) and CUDA graphs.
+// Tests of the products (cuBLAS), eigensolvers (cuSOLVER) and graphs of the fake CUDA.
 namespace shampoo::cuda {
 namespace {
 
@@ -57,7 +57,7 @@ TEST_CASE_FIXTURE(BlasFixture,
   const float* const b = ToDevice(b_values);
   float* c = nullptr;
   CHECK(cudaMalloc(reinterpret_cast<void**>(&c), 32) == cudaSuccess);
-  CHECK(Product(a, 2, b, 0, c) == CUBLAS_STATUS_SUCCESS);  // beta is 0, so the NaN of new memory is ignored
+  CHECK(Product(a, 2, b, 0, c) == CUBLAS_STATUS_SUCCESS);  // beta is 0, so the NaN in the new memory of c has no effect
   CHECK(cudaStreamSynchronize(stream[0]) == cudaSuccess);
   CHECK(ToHost(c, 8) == std::vector<float>{1, 2, 9, 12, 6, 7, 12, 13});
   CHECK(Product(a, 2, b, 1, c) == CUBLAS_STATUS_SUCCESS);
@@ -74,7 +74,7 @@ TEST_CASE_FIXTURE(BlasFixture,
 }
 
 TEST_CASE_FIXTURE(BlasFixture, "products in TF32 round their factors") {
-  const float fine = 1 + 1.0F / 4096;
+  const float fine = 1 + 1.0F / 4096;  // TF32 has 10 fraction bits, so it rounds this number to 1
   const float* const a = ToDevice(std::vector<float>(12, fine));
   const float* const b = ToDevice(std::vector<float>(12, 1));
   float* c = nullptr;
@@ -132,7 +132,8 @@ TEST_CASE_FIXTURE(BlasFixture, "the workspace must be aligned device memory; set
   CHECK(fake_cuda_count(FAKE_CUDA_PRODUCTS_WITHOUT_WORKSPACE) == 1);
 }
 
-// Decomposes two 3 x 3 matrices. The first one has the eigenvalues 1, 2 and 4. The second one is three times the first.
+// Decomposes two 3 x 3 matrices, with cusolverDnXsyevBatched() or with Jacobi's method (cusolverDnDsyevjBatched()). The
+// first matrix has the eigenvalues 1, 2 and 4. The second one is three times the first.
 struct SolverFixture : FakeCudaFixture {
   SolverFixture() {
     REQUIRE(cusolverDnCreate(&solver) == CUSOLVER_STATUS_SUCCESS);

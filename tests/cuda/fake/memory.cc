@@ -27,7 +27,7 @@ constexpr size_t kPage = 4096;
 constexpr size_t kLargePage = size_t{2} << 20;
 constexpr size_t kMapped = kRegion * Memory::kMaxDevices + kLargePage;
 constexpr size_t kGuard = 256;       // minimum bytes of each guard; also the alignment of CUDA's allocations
-constexpr size_t kKeep = 64 << 20;   // freed bytes of a device above which its freed memory is reused
+constexpr size_t kKeep = 64 << 20;   // freed memory of a device is reused only while its freed memory has more bytes
 constexpr uint16_t kUnset = 0xfff5;  // pattern of memory that was not written: NaN in formats of 16, 32 and 64 bits
 constexpr uint16_t kFreed = 0xfff6;  // pattern of freed memory
 constexpr uint16_t kGuardPattern = 0xfffe;
@@ -134,7 +134,8 @@ char* Memory::TakeBlock(int device, size_t block_bytes, size_t* taken_bytes) {
     }
   }
   if (used_[device] + block_bytes > kRegion) return nullptr;
-  // Protect() does nothing if the memory is already open. Closing first makes the next call open the new bytes, too.
+  // Protect() does nothing if the memory is already open. Closing first makes the second Protect() open the new bytes,
+  // too.
   Protect(device, false);
   char* const block = base_ + kRegion * static_cast<size_t>(device) + used_[device];
   used_[device] += block_bytes;
@@ -186,14 +187,14 @@ void Memory::Free(void* data) {
   const Allocation allocation = found->second;
   allocations_.erase(found);
   if (allocation.place == Place::kPinned) {
-    CheckGuard(allocation, "when it was freed");
+    CheckGuard(allocation, "when this memory was freed");
     munmap(allocation.data - kPage, allocation.block_bytes);
     return;
   }
   const int device = allocation.device;
   const bool was_open = open_[device];
   Protect(device, true);
-  CheckGuard(allocation, "when it was freed");
+  CheckGuard(allocation, "when this memory was freed");
   AllowBlock(allocation);
   Fill(BlockOf(allocation), BlockOf(allocation) + allocation.block_bytes, kFreed);
   ForbidBlock(allocation);
@@ -232,7 +233,7 @@ bool Memory::Accessible(int device, const void* address, size_t bytes, std::stri
     return false;
   }
   if (!allocation->live) {
-    *why = Describe(*allocation) + " whose allocation the stream has not reached yet";
+    *why = "the stream has not yet reached the allocation of these " + Describe(*allocation);
     return false;
   }
   if (allocation->place == Place::kDevice && allocation->device != device) {

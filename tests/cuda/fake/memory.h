@@ -48,10 +48,12 @@ class Memory {
   // Returns whether work of the device may access these bytes. If not, writes the reason to *why.
   bool Accessible(int device, const void* address, size_t bytes, std::string* why);
 
-  // Makes the memory of this device accessible on the CPU, and the memory of all other devices inaccessible.
+  // Open() makes the memory of this device accessible on the CPU, and the memory of all other devices inaccessible.
+  // OpenAll() makes the memory of all devices accessible, and Close() makes it inaccessible.
   void Open(int device);
   void OpenAll();
   void Close();
+  // If `protect` is false, Close() has no effect, and new device memory is accessible.
   void SetProtect(bool protect) { protect_ = protect; }
 
   void CheckGuards();  // records writes to guards and to freed memory as problems

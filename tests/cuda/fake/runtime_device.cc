@@ -28,9 +28,10 @@ const char* NameOfBody(const std::type_info& body) {
 
 uint64_t NextOrder() { return NextRandom(); }
 
-// If the kernel is already loaded, LoadKernel() does nothing and counts no call.
+// Loads a kernel, and counts this as a call of cudaFuncGetAttributes(). If the kernel is already loaded, does nothing
+// and counts no call.
 cudaError_t LoadKernel(const std::type_info& body) {
-  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // for NameOfBody()
+  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // NameOfBody() requires this lock
   const char* const name = NameOfBody(body);
   if (TheState().IsLoaded(CurrentDevice(), name)) return cudaSuccess;
   const Call call("cudaFuncGetAttributes", Call::kNone);
@@ -40,7 +41,7 @@ cudaError_t LoadKernel(const std::type_info& body) {
 
 cudaError_t EnqueueKernel(cudaStream_t handle, int64_t ctas, const std::type_info& body,
                           std::function<void(int64_t)> run) {
-  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // for NameOfBody()
+  const std::unique_lock<std::recursive_mutex> lock(TheMutex());  // NameOfBody() requires this lock
   const char* const name = NameOfBody(body);
   const Call call("Launch", Call::kNone, name);
   if (call.over()) return call.Cuda();

@@ -88,6 +88,7 @@ cudaError_t EnqueueCopy(void* dst, const void* src, size_t bytes, cudaMemcpyKind
     return state.streams.Enqueue(stream, [args] { Copy(args); });
   }
   // If a copy accesses pageable memory (host memory that is not pinned), CUDA returns only after this access.
+  // The fake therefore copies a pageable source at once, and waits for a copy to a pageable destination.
   const auto* const from = static_cast<const char*>(src);
   const auto staged = std::make_shared<const std::vector<char>>(from, args.src_known ? from : from + bytes);
   if (!args.src_known) args.src = staged->data();

@@ -24,7 +24,7 @@ void ProgressForQuery(const std::shared_ptr<Stream>& stream, const Record* recor
   }
 }
 
-// Returns an error and invalidates the capture if the stream is being captured, or if the last record of the event was
+// Return an error and invalidate the capture if the stream is being captured, or if the last record of the event was
 // captured. The host must neither wait for captured work nor query captured work.
 cudaError_t CheckNotCaptured(const std::shared_ptr<Stream>& stream) {
   if (stream == nullptr) return cudaErrorInvalidResourceHandle;
@@ -199,8 +199,8 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t handle, cudaStreamCaptureMode mo
   return Call::Cuda(TheState().streams.BeginCapture(stream, mode));
 }
 
-// With a valid mode, cudaThreadExchangeStreamCaptureMode() cannot fail. fake_cuda_fail() therefore does not
-// count calls of this function.
+// With a valid mode, cudaThreadExchangeStreamCaptureMode() cannot fail. fake_cuda_fail() therefore does not count calls
+// of this function.
 cudaError_t cudaThreadExchangeStreamCaptureMode(cudaStreamCaptureMode* mode) {
   if (mode == nullptr || *mode < cudaStreamCaptureModeGlobal || *mode > cudaStreamCaptureModeRelaxed) {
     return Call::Cuda(cudaErrorInvalidValue);

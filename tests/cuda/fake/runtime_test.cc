@@ -17,7 +17,7 @@
 
 #include "tests/cuda/fake/test_util.h"
 
-// Tests of the fake's CUDA runtime: the order of work, kernels, memory, injected failures, and detected misuse.
+// Tests of the runtime of the fake CUDA: the order of work, kernels, memory, injected failures, and detected misuse.
 namespace shampoo::cuda {
 namespace {
 
@@ -60,6 +60,8 @@ struct Reduce {
   }
 };
 
+// Runs `work` in a child process. Returns whether the child ends with the signal SIGSEGV or with an exit status
+// other than 0. The address sanitizer ends a process with such a status.
 bool Dies(const std::function<void()>& work) {
   const pid_t child = fork();
   if (child == 0) {
@@ -119,7 +121,7 @@ float DoubledAfterSet(FakeCudaFixture& fixture, bool with_event, bool set_first)
   return fixture.First();
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "a missing wait for an event is detected") {
+TEST_CASE_FIXTURE(FakeCudaFixture, "without a wait for an event, the result is wrong in some orders of work") {
   bool right[4][2] = {};  // [order][set_first ? 0 : 1]: whether the result is 14 although no stream waits
   for (int order = FAKE_CUDA_OLDEST_FIRST; order <= FAKE_CUDA_AS_LATE_AS_POSSIBLE; ++order) {
     for (uint64_t seed = 1; seed <= 8; ++seed) {
@@ -225,7 +227,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "writes outside an allocation are reported") 
 }
 
 TEST_CASE_FIXTURE(FakeCudaFixture,
-                  "kernel loops run in different orders that do not change the results of reductions") {
+                  "the order in which kernel loops run varies, and does not change the results of reductions") {
   struct Out {
     int32_t counter, order[64];
   };
@@ -362,7 +364,8 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "the time between two events is known once bo
   CHECK(cudaEventElapsedTime(&milliseconds, timed[0], event) == cudaErrorInvalidResourceHandle);
 }
 
-TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its own streams and memory, and a system can have no device") {
+TEST_CASE_FIXTURE(FakeCudaFixture,
+                  "each device has its own streams and memory, and the fake can simulate a system without devices") {
   void* other = nullptr;
   int count = 0;
   CHECK(cudaGetDeviceCount(&count) == cudaSuccess);
@@ -393,7 +396,7 @@ TEST_CASE_FIXTURE(FakeCudaFixture, "each device has its own streams and memory, 
   CHECK(count == 0);
 }
 
-TEST_CASE("streams are counted by their priority, and have the lowest priority by default") {
+TEST_CASE("streams have the lowest priority by default, and the fake counts the streams of each priority") {
   fake_cuda_reset();
   int lowest = 0;
   int highest = 0;

@@ -1,7 +1,8 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The fake of cudaEventElapsedTime(). The time of an event is the time of the host's clock when the fake ran the event.
+// The fake of cudaEventElapsedTime(). The time of an event is the time of the host's clock when the stream reached the
+// event.
 #include "tests/cuda/fake/state.h"
 
 using namespace shampoo::cuda_fake;

@@ -74,7 +74,7 @@ struct SolverParams {
 struct PlannedCall {
   std::string function;  // "" selects all functions except those that free memory or destroy objects
   std::string kernel;    // part of the name of a launched kernel; "" selects all kernels
-  int64_t calls_left;
+  int64_t calls_left;    // matching calls up to and including the first affected call
   bool skip;
   int code;
   std::thread::id thread = {};           // if set, only calls of this thread are affected
@@ -200,7 +200,7 @@ class Call {
   CallScope scope_;  // must be the first member, so that it exists while the other members are created and destroyed
   std::unique_lock<std::recursive_mutex> lock_;
   bool over_ = false;
-  bool own_code_ = false;  // code_ is an error of the function's own library; if false, it is a cudaError
+  bool own_code_ = false;  // code_ is an error of the function's own library; if false, code_ is a cudaError
   int code_ = 0;
 };
 

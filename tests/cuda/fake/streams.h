@@ -37,10 +37,10 @@ struct Event {
 };
 
 struct Operation {
-  int64_t sequence;              // increases with each operation that is enqueued in any stream
-  Work work;                     // empty if the operation records or awaits an event
-  std::shared_ptr<Record> wait;  // the record to wait for
-  std::shared_ptr<Record> record;
+  int64_t sequence;                // increases with each operation that is enqueued in any stream
+  Work work;                       // empty if the operation records or awaits an event
+  std::shared_ptr<Record> wait;    // the record to wait for, or nullptr
+  std::shared_ptr<Record> record;  // the record that this operation completes, or nullptr
 };
 
 struct Stream {
@@ -49,7 +49,7 @@ struct Stream {
   int priority = 0;
   bool is_legacy = false;
   bool blocking = true;  // this stream and the legacy stream of its device wait for each other
-  bool alive = true;
+  bool alive = true;     // false after cudaStreamDestroy()
   std::deque<Operation> queue;
   std::shared_ptr<Capture> capture;
   std::vector<size_t> frontier;  // indices of the nodes that must run before the next captured node
@@ -90,9 +90,9 @@ class Streams {
   cudaError_t RecordEvent(Event* event, const std::shared_ptr<Stream>& stream);
   cudaError_t WaitEvent(const std::shared_ptr<Stream>& stream, const Event& event);
 
-  // Each of these functions runs work, also of other streams. Finish(record) returns when the record is done.
-  // Finish(stream) returns when all work is done that was enqueued in the stream before the call. FinishDevice() does
-  // the same for all streams of a device.
+  // Each of the Finish functions runs enqueued work, possibly also of other streams. Finish(record) returns when the
+  // record is done. Finish(stream) returns when all work is done that was enqueued in the stream before the call.
+  // FinishDevice() does the same for all streams of a device.
   void Finish(const std::shared_ptr<Stream>& stream);
   void Finish(const Record& record);
   void FinishDevice(int device);

@@ -9,7 +9,7 @@
 
 namespace shampoo_test {
 
-// An operation that is attempted while a call of CUDA fails.
+// An operation of a model. TryOnce() sets up a failure of a CUDA call, and then runs the operation.
 struct Attempt {
   ModelSpec spec;
   int64_t steps_before = 0;                         // steps that the model makes before the operation
@@ -18,8 +18,8 @@ struct Attempt {
   std::function<void(Model* model, bool failed)> afterwards = {};
 };
 
-// Returns whether the function that failed last is an eigensolver of cuSOLVER or queries the workspace size of an
-// eigensolver. The library reports no error in this case, because another solver computes the roots.
+// Returns whether the last injected failure was in an eigensolver of cuSOLVER, or in the query of an eigensolver's
+// workspace size. The library reports no error in this case, because another solver computes the roots.
 bool HasFailedInEigensolver();
 
 // Creates another optimizer with the model's plan and stream.
@@ -41,8 +41,8 @@ Outcome TryOnce(const Attempt& attempt, const std::function<void()>& fail);
 
 // Runs the attempt for n = 1, 2, ... Before each run, fail(n) sets up a failure. The last run is the first in which the
 // failure does not occur, because the run makes too few calls. This run must succeed. Each earlier run must fail with
-// code(n) and an error message that contains `names` and the name of a function. If an eigensolver failed, the run must
-// succeed instead. Returns the number of failures.
+// code(n) and an error message that contains `names` and the name of a CUDA function. If the failure was in an
+// eigensolver (HasFailedInEigensolver), the run must succeed instead. Returns the number of failures.
 int64_t FailEach(const Attempt& attempt, const std::function<void(int64_t n)>& fail,
                  const std::function<shampoo_status(int64_t n)>& code, const std::string& names);
 

@@ -21,7 +21,7 @@ ModelSpec SpecOfBases(const Keys& more = {}) {
           .params = {{{6, 6}}, {{6, 6}}, {{6, 6}}}};
 }
 
-// Compares a model in which the computation of one eigenbasis fails at step 3 with a model in which no call fails.
+// Compares a model in which the computation of one eigenbasis fails at step 3 with a model in which none fails.
 void CheckFailedBasis(const Keys& method, int how) {
   INFO(method, ", fault ", how);
   const Stage stage;
@@ -29,7 +29,7 @@ void CheckFailedBasis(const Keys& method, int how) {
   Model plain(SpecOfBases(method));
   std::vector<double> previous;
   for (Model* model : {&plain, &spoiled}) {
-    for (uint64_t t = 1; t <= 3; ++t) {  // step 1 does not change the parameters
+    for (uint64_t t = 1; t <= 3; ++t) {
       if (t == 3) previous = model->State("p1/0/basis.1");
       if (model == &spoiled && t == 3) FailEigenproblem(model, how);
       model->Step(t);
@@ -91,7 +91,7 @@ TEST_CASE(
   CHECK(model.State("p1/0/gradient_count") == std::vector<double>{3});
 }
 
-TEST_CASE("if cuSOLVER rejects a batch of eigenproblems, they are solved one by one" * NeedsFake()) {
+TEST_CASE("if cuSOLVER rejects a batch of eigenproblems, the library solves them one by one" * NeedsFake()) {
   const Stage stage;
   Model plain(SpecOfBases());
   plain.Train(1, 5);

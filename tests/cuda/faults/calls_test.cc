@@ -22,7 +22,7 @@ ModelSpec SpecOfCalls(const Keys& more = {}) {
   return spec;
 }
 
-// Returns the number of calls that query whether there is a device. shampoo_optimizer_create() begins with these calls.
+// Returns the number of calls of CUDA that query whether there is a device. Create begins with these calls.
 int64_t CallsToDescribe() {
   fake_cuda_mark();
   shampoo_backend_info info = SHAMPOO_BACKEND_INFO_INIT;
@@ -173,7 +173,7 @@ TEST_CASE("if a call of CUDA fails in create with exact orthogonalization, creat
   CHECK(FailEachCallOfCreate(AttemptToCreate(spec, &made), first) > 30);
 }
 
-TEST_CASE("bind makes no call of CUDA, and status reports each failed call of CUDA" * NeedsFake()) {
+TEST_CASE("bind makes no call of CUDA, and shampoo_optimizer_status reports each failed call of CUDA" * NeedsFake()) {
   Attempt attempt{.spec = SpecOfCalls(), .steps_before = 1, .run = [](Model* model) {
                     model->Bind();
                     return SHAMPOO_OK;

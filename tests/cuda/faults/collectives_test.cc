@@ -13,8 +13,8 @@ namespace shampoo_test {
 namespace {
 
 // Makes collective number `call` of create fail on the rank `faulty`. If of_shards is true, `call` counts only
-// collectives among the shards of a copy, otherwise only collectives among the copies of a shard. For takes_part, see
-// FailCollective(). Returns the number of such collectives in a create that succeeds.
+// collectives among the shards of a replica, otherwise only collectives among the replicas of a shard. For takes_part,
+// see FailCollective(). Returns the number of such collectives in a create that succeeds.
 int64_t FailCollectiveOfCreate(const RankKind& kind, int faulty, bool of_shards, bool takes_part, int64_t call) {
   INFO(NameOf(kind), ", faulty rank ", faulty, ", collective ", call, ", of shards ", of_shards, ", takes part ",
        takes_part);
@@ -34,8 +34,8 @@ int64_t FailCollectiveOfCreate(const RankKind& kind, int faulty, bool of_shards,
   for (int rank = 0; rank < ranks.world(); ++rank) {
     const shampoo_status status = ranks.status(rank);
     CAPTURE(ranks.text(rank));
-    // With one communicator, the other ranks succeed only if the last collective fails after the faulty rank has taken
-    // part in it.
+    // If each rank has only one communicator, the other ranks succeed only if the failed collective is the last one,
+    // and the faulty rank has taken part in it.
     if (rank != faulty && (kind.copies == 1 || kind.shards == 1)) {
       CHECK(status == (takes_part && call == calls ? SHAMPOO_OK : SHAMPOO_E_COMM));
     }
@@ -45,7 +45,7 @@ int64_t FailCollectiveOfCreate(const RankKind& kind, int faulty, bool of_shards,
   return calls;
 }
 
-TEST_CASE("a collective of create fails: create or the first step fails on all ranks, and nothing is leaked" *
+TEST_CASE("if a collective of create fails, create or the first step fails on all ranks, and nothing is leaked" *
           doctest::test_suite("long")) {
   for (const RankKind& kind : {RankKind{"local", kReplicas, 1},
                                {"local", kReplicas, 1, false, "0", kAllOnHost},
@@ -100,7 +100,7 @@ int64_t FailCollectiveOfCheckpoint(const RankKind& kind, bool saves, int faulty,
   return calls;
 }
 
-TEST_CASE("a collective of save or load fails: all ranks return, and a later load succeeds" *
+TEST_CASE("if a collective of save or load fails, no rank waits forever, and a later load succeeds" *
           doctest::test_suite("long")) {
   for (const RankKind& kind : {RankKind{"local", kReplicas, 1}, {"gather", 1, 2}, {"local", 2, 2}}) {
     for (const bool saves : {true, false}) {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // In ranks_test.cc, rank 1 fails. This file repeats tests of ranks_test.cc with each of the remaining ranks as the
-// failing rank. Tests of shards run with the default status_lag, 1, and in addition with status_lag 0. Moreover, this
-// file has a test in which shampoo_optimizer_create() of a shard fails.
+// failing rank. Tests of shards run with status_lag=1, the default, and in addition with status_lag=0. Moreover, this
+// file has a test in which shampoo_optimizer_create() of a shard rank fails.
 #include <algorithm>
 #include <initializer_list>
 #include <iterator>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr int kOtherReplicas[] = {0, kReplicas - 1};  // in ranks_test.cc, rank 1 fails
 
-TEST_CASE("each rank except rank 1 fails in turn in a step or in create of replicas: all ranks return" *
+TEST_CASE("each rank except rank 1 fails in turn in a step or in create of replicas: no rank waits forever" *
           doctest::test_suite("long")) {
   for (const int faulty : kOtherReplicas) {
     for (FaultyJob job : kReplicaJobs) {
@@ -32,8 +32,9 @@ TEST_CASE("each rank except rank 1 fails in turn in a step or in create of repli
   }
 }
 
-// Calls run(job) for each kind of shards, with one copy of the model and with two. Each rank except rank 1 is the
-// failing rank of one job with status_lag 1. One further job has status_lag 0; its failing rank depends on the kind.
+// Calls run(job) for each kind of shards, with one copy of the model and with two. For each kind and number of copies,
+// each rank except rank 1 fails in one job with status_lag=1. In one further job, status_lag is 0, and the index of the
+// kind selects the rank that fails.
 template <typename Run>
 void ForEachShard(const Run& run) {
   int next = 0;
@@ -47,18 +48,19 @@ void ForEachShard(const Run& run) {
   });
 }
 
-TEST_CASE("each rank except rank 1 fails in turn in a step of shards: all ranks return" * doctest::test_suite("long")) {
+TEST_CASE("each rank except rank 1 fails in turn in a step of shards: no rank waits forever" *
+          doctest::test_suite("long")) {
   ForEachShard([](const FaultyJob& job) {
     if (job.kind.copies > 1 || !job.kind.on_host.of_shards) FailInStepOfShards(job);
   });
 }
 
-TEST_CASE("a collective of each rank except rank 1 fails in turn in a step of shards: all ranks return" *
+TEST_CASE("a collective of each rank except rank 1 fails in turn in a step of shards: no rank waits forever" *
           doctest::test_suite("long")) {
   ForEachShard(FailCollectivesOfShards);
 }
 
-TEST_CASE("create of a shard fails: create or the first step of the other ranks fails, and nothing is leaked" *
+TEST_CASE("if create of a shard rank fails, create or the first step of the other ranks fails, and nothing is leaked" *
           doctest::test_suite("long")) {
   for (const RankKind& kind : {RankKind{"local", 1, 2}, {"local", 2, 2}, {"gather", 1, 2}, {"gather", 2, 2}}) {
     for (int faulty = 0; faulty < kind.world(); ++faulty) {

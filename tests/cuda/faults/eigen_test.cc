@@ -52,7 +52,7 @@ TEST_CASE("if an eigensolver fails, the block keeps its previous inverse root un
       spoiled.Step(1);
       FailEigenproblem(&spoiled, how);
       spoiled.Step(2);
-      // With status_lag 1, no call has read the host report of step 2 yet.
+      // With status_lag=1, no call has read the host report of step 2 yet.
       CHECK(spoiled.Stat("root_retried") == (ReportsLate(keys) ? 0 : 1));
       spoiled.Step(3);
       for (const Model* model : {&plain, &spoiled}) CHECK(model->State("group.0/step") == std::vector<double>{3});
@@ -113,8 +113,7 @@ TEST_CASE("the recovered root equals the root that the device would have compute
   }
 }
 
-TEST_CASE("a failed root is computed again without its batch, then by an iteration, and then on the host" *
-          NeedsFake()) {
+TEST_CASE("a failed root is computed again alone, then by an iteration, and then on the host" * NeedsFake()) {
   struct Case {
     const char* multiplier;  // with 0.7, no iterative method can compute the root
     int runs;                // how many runs of eigensolvers fail
@@ -200,7 +199,7 @@ TEST_CASE("if root_method=cans fails, the eigensolver of the device or an iterat
   }
 }
 
-TEST_CASE("if a solver for batches returns an error in a step, that step solves the matrices one by one" *
+TEST_CASE("if the eigensolver for batches returns an error in a step, that step decomposes the matrices one by one" *
           NeedsFake()) {
   for (const cusolverStatus_t code :
        {CUSOLVER_STATUS_EXECUTION_FAILED, CUSOLVER_STATUS_ALLOC_FAILED, static_cast<cusolverStatus_t>(28)}) {
@@ -241,7 +240,7 @@ TEST_CASE("if every eigensolver of the device returns an error, an iteration com
   CHECK(model.Stat("root_reused") == 0);
 }
 
-TEST_CASE("create halves the chunks of a solver that refuses large batches" * NeedsFake()) {
+TEST_CASE("optimizer creation halves the chunks of an eigensolver that rejects large batches" * NeedsFake()) {
   for (const int64_t limit : {1, 3, 5}) {
     const Stage stage;
     ModelSpec spec = SpecOfRoots();
@@ -254,7 +253,7 @@ TEST_CASE("create halves the chunks of a solver that refuses large batches" * Ne
       model->MustSucceed();
       return eigenproblems;
     };
-    // The eigensolver solves the ten 6 x 6 matrices in chunks of 10, 5, 3 or 1. The 40 x 40 matrix needs another run.
+    // The eigensolver decomposes the ten 6 x 6 matrices in chunks of 10, 5, 3 or 1, and the 40 x 40 matrix alone.
     Model plain(spec);
     CHECK(step(&plain) == 1 + 1);
     fake_cuda_limit_eigen_batches(limit);
@@ -265,7 +264,7 @@ TEST_CASE("create halves the chunks of a solver that refuses large batches" * Ne
   }
 }
 
-TEST_CASE("if create finds no solver for batches, steps solve matrices one by one" * NeedsFake()) {
+TEST_CASE("if optimizer creation finds no eigensolver for batches, steps decompose matrices one by one" * NeedsFake()) {
   const Stage stage;
   for (const char* function : {"cusolverDnXsyevBatched_bufferSize", "cusolverDnSsyevjBatched_bufferSize"}) {
     fake_cuda_fail_always(function, CUSOLVER_STATUS_NOT_SUPPORTED);
@@ -286,7 +285,7 @@ TEST_CASE("if create finds no solver for batches, steps solve matrices one by on
 }
 
 // Two arenas of the caller alternate: each step reads the arena that the previous step has written, and writes the
-// other arena. With status_lag 1, the library reads the host report of a step after the call of the step has returned.
+// other arena. With status_lag=1, the library reads the host report of a step after the call of the step has returned.
 // The library must not change the written arena then, so it cannot store a recovered root.
 TEST_CASE(
     "if a root that failed cannot be recovered, the block keeps its previous root, and too many failures are an error" *

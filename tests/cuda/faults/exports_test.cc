@@ -10,8 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// Calls run(job) for all kinds of shards whose export needs exchanges. If is_long is false, each kind has one job. The
-// rank that fails in it varies with the kind. If is_long is true, each kind has a job for each other rank.
+// Calls run(job) for all kinds of shards whose export needs exchanges. If is_long is false, each kind has one job, and
+// the index of the kind selects the rank that fails. If is_long is true, each kind has a job for each remaining rank.
 template <typename Run>
 void ForEachExport(bool is_long, const Run& run) {
   int next = 0;
@@ -25,29 +25,28 @@ void ForEachExport(bool is_long, const Run& run) {
   });
 }
 
-TEST_CASE("a call of CUDA fails in an export of replicas: all ranks return" * NeedsFake()) {
+TEST_CASE("if a call of CUDA fails in an export of replicas, no rank waits forever" * NeedsFake()) {
   int faulty = 0;
   for (const FaultyJob& job : kReplicaJobs) FailInStepOfReplicas({job.kind, faulty++ % kReplicas, job.lag, true});
 }
 
-TEST_CASE("on each rank in turn, a call of CUDA fails in an export of replicas: all ranks return" *
+TEST_CASE("if a call of CUDA fails on each rank in turn in an export of replicas, no rank waits forever" *
           doctest::test_suite("long")) {
   for (const FaultyJob& job : kReplicaJobs) {
     for (int faulty = 0; faulty < kReplicas; ++faulty) FailInStepOfReplicas({job.kind, faulty, job.lag, true});
   }
 }
 
-TEST_CASE("a call of CUDA fails in an export of shards: all shards of all replicas return" * NeedsFake()) {
+TEST_CASE("if a call of CUDA fails in an export of shards, no rank waits forever" * NeedsFake()) {
   ForEachExport(false, [](const FaultyJob& job) { FailInStepOfShards(job); });
 }
 
-TEST_CASE("on each rank that the short test omits, a call of CUDA fails in an export of shards: all shards return" *
+TEST_CASE("if a call of CUDA fails in an export of shards on a rank that the short tier omits, no rank waits forever" *
           doctest::test_suite("long")) {
   ForEachExport(true, [](const FaultyJob& job) { FailInStepOfShards(job); });
 }
 
-TEST_CASE("two calls of CUDA fail in an export of shards: all shards of all replicas return" *
-          doctest::test_suite("long")) {
+TEST_CASE("if two calls of CUDA fail in an export of shards, no rank waits forever" * doctest::test_suite("long")) {
   for (const int64_t distance : {1, 2, 7}) {
     ForEachExport(false, [&](const FaultyJob& job) {
       if (job.kind.copies == 2) FailInStepOfShards(job, distance);
@@ -55,11 +54,12 @@ TEST_CASE("two calls of CUDA fail in an export of shards: all shards of all repl
   }
 }
 
-TEST_CASE("a collective fails in an export: all ranks return, and later calls fail on all of them" * NeedsFake()) {
+TEST_CASE("if a collective fails in an export, no rank waits forever, and later calls fail on all ranks" *
+          NeedsFake()) {
   ForEachExport(false, FailCollectivesOfShards);
 }
 
-TEST_CASE("on each rank that the short test omits, a collective fails in an export: all ranks return" *
+TEST_CASE("if a collective fails in an export on a rank that the short tier omits, no rank waits forever" *
           doctest::test_suite("long")) {
   ForEachExport(true, FailCollectivesOfShards);
 }

@@ -15,14 +15,15 @@ constexpr int64_t kTooManyCalls = 1000;
 
 shampoo_status CodeOf(int64_t n) { return n % 2 == 0 ? SHAMPOO_E_NOMEM : SHAMPOO_E_DEVICE; }
 
-// Makes call number n + distance of CUDA on the calling thread fail with the error of CodeOf(n).
+// Makes a call of CUDA on the calling thread fail with a CUDA error: the call with the number `n + distance`. The
+// library returns CodeOf(n) for this error.
 void FailHere(int64_t n, int64_t distance = 0) {
   fake_cuda_fail_here(nullptr, n + distance, n % 2 == 0 ? cudaErrorMemoryAllocation : cudaErrorLaunchFailure);
 }
 
 std::string NameOf(int rank) { return "rank " + std::to_string(rank); }
 
-// Returns whether comm_bucket_bytes divides the updates of a step into several exchanges.
+// Returns whether the value `bucket` of comm_bucket_bytes divides the updates of a step into several exchanges.
 bool IsDivided(const char* bucket) { return bucket != std::string("0"); }
 
 // Returns whether the status and the message of a rank report that call number n of CUDA has failed.
@@ -81,15 +82,15 @@ struct Shards : DeviceRanks {
       return StepOrExport(exports, model);
     });
   }
-  // Returns whether the error of call number n is the result of all ranks. If it is, the faulty rank has reported the
-  // error to the others.
+  // Returns whether all ranks have returned the error of call number n. If they have, the faulty rank has reported the
+  // error to the other ranks.
   bool AllHaveErrorOfCall(int64_t n) {
     bool all = true;
     for (int rank = 0; rank < world(); ++rank) all = all && HasErrorOfCall(status(rank), text(rank), n);
     return all;
   }
-  // For a faulty rank that could not report its error: checks that the calls of the other ranks succeed or report a
-  // failed communicator, and that a later step fails on all ranks.
+  // Checks a job whose faulty rank could not report its error. The calls of the other ranks must succeed or report a
+  // failed communicator, and a later step must fail on all ranks.
   void CheckThatAllEnd(Endings* endings) {
     for (int rank = 0; rank < world(); ++rank) {
       if (rank == faulty) continue;
@@ -104,18 +105,18 @@ struct Shards : DeviceRanks {
   const bool exports;
 };
 
-// Returns the number of collectives that a step or an export makes among the shards of a copy if of_shards is true, or
-// among the copies of a shard if of_shards is false.
+// Returns the number of collectives that a step or an export makes among the shards of a replica if of_shards is true,
+// or among the replicas of a shard if of_shards is false.
 int64_t CollectivesOf(const RankKind& kind, bool of_shards) {
   const bool gathers = kind.gathers();
   const bool divided = IsDivided(kind.bucket) && (gathers || kind.copies > 1);
   // If comm_bucket_bytes divides the updates, the model of SpecOfRanks() has two or three buckets.
   const int64_t buckets = !divided ? 1 : gathers && kind.copies > 1 ? 2 : 3;
-  // Copies exchange the updates of each bucket. If blocks are gathered or updates are divided, copies first agree on
-  // the step in a separate exchange.
+  // Replicas exchange the updates of each bucket. If blocks are gathered or updates are divided, replicas first agree
+  // on the step in a separate exchange.
   if (!of_shards) return buckets + (gathers || divided ? 1 : 0);
-  // Shards agree on the step: twice if blocks are gathered, otherwise once. If there are several copies, shards agree
-  // once more. If blocks are gathered, each bucket is also sent to the owners of its blocks and back.
+  // Shard ranks agree on the step: twice if blocks are gathered, otherwise once. If there are several replicas, shard
+  // ranks agree once more. If blocks are gathered, each bucket is also sent to the owners of its blocks and back.
   return (gathers ? 2 + 2 * buckets : 1) + (kind.copies > 1 ? 1 : 0);
 }
 
@@ -187,7 +188,7 @@ void FailInStepOfReplicas(const FaultyJob& job) {
       // If the other ranks have made the step, the faulty rank may have failed before or after it wrote this parameter.
       if (others == SHAMPOO_OK && is_faulty) {
         CHECK((after[i] == before[i] || after[i] == after[of_another + i % of_one]));
-      } else if (others != SHAMPOO_E_COMM || !divided) {  // otherwise, an earlier bucket may have been applied
+      } else if (others != SHAMPOO_E_COMM || !divided) {  // otherwise, ranks may have applied an earlier bucket
         CHECK((after[i] == before[i]) == (others != SHAMPOO_OK));
       }
     }
@@ -197,8 +198,9 @@ void FailInStepOfReplicas(const FaultyJob& job) {
     }
     if (is_reported) CHECK(ranks.SameParams());
   }
-  // The faulty rank can report an error only until the replicas agree on the step. If the exchange is divided, they
-  // agree before they compute updates, so fewer errors are reported. An export makes fewer calls of CUDA than a step.
+  // The faulty rank can report an error only until the replicas agree on the step. If the updates are divided, the
+  // replicas agree before they compute updates, so fewer errors are reported. An export makes fewer calls of CUDA than
+  // a step.
   const int reported = job.exports ? 1 : divided ? 3 : 15;
   CHECK(endings[SHAMPOO_E_DEVICE] > reported);
   CHECK(endings[SHAMPOO_E_NOMEM] > reported);
@@ -249,8 +251,8 @@ void FailInStepOfShards(const FaultyJob& job, int64_t distance) {
 
 namespace {
 
-// Makes each collective of the faulty rank fail in turn: those among the shards of a copy if of_shards is true,
-// otherwise those among the copies of a shard. For takes_part, see FailCollective().
+// Makes each collective of the faulty rank fail in turn: those among the shards of a replica if of_shards is true,
+// otherwise those among the replicas of a shard. For takes_part, see FailCollective().
 void FailCollectives(const FaultyJob& job, bool of_shards, bool takes_part) {
   Endings endings;
   int64_t n = 1;
@@ -272,8 +274,8 @@ void FailCollectives(const FaultyJob& job, bool of_shards, bool takes_part) {
     ranks.CheckThatAllEnd(&endings);
   }
   CHECK(n - 1 == CollectivesOf(job.kind, of_shards));
-  // If there is one copy, a collective in which the faulty rank does not take part fails on all ranks. If there are
-  // several copies, ranks of another shard may already have made their last exchange and succeed.
+  // If there is one replica, a collective in which the faulty rank does not take part fails on all ranks. If there are
+  // several replicas, ranks that hold another shard may already have made their last exchange. They then succeed.
   if (!takes_part && job.kind.copies == 1) CHECK(endings[SHAMPOO_OK] == 0);
 }
 

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Runs jobs in which calls of CUDA or collectives of one rank fail, and checks that no rank waits forever.
+// Runs jobs in which one rank's calls of CUDA or its collectives fail, and checks that no rank waits forever.
 #pragma once
 
 #include <cstdint>
@@ -14,16 +14,16 @@
 
 namespace shampoo_test {
 
-constexpr int kReplicas = 3;  // in kReplicaJobs, and in most other jobs without shards
+constexpr int kReplicas = 3;  // the number of replicas in kReplicaJobs and in most other jobs without shards
 
-// How often calls of ranks returned each status. Each test selects the ranks that are counted.
+// The number of calls that returned each status. Each function below selects the ranks whose calls it counts.
 using Endings = std::map<shampoo_status, int>;
 
 // A job in which one rank fails in a step or in an export.
 struct FaultyJob {
   RankKind kind;
   int faulty;             // the rank that fails
-  const char* lag = "1";  // status_lag
+  const char* lag = "1";  // value of the key status_lag
   bool exports = false;   // the ranks export averages instead of making a step
 };
 
@@ -32,7 +32,7 @@ constexpr FaultyJob kReplicaJobs[] = {{{"local", kReplicas, 1}, 1, "0"},
                                       {{"local", kReplicas, 1, false, "0", kAllOnHost}, 1},
                                       {{"local", kReplicas, 1, false, "256"}, 1}};
 
-// How two shards exchange data in a step. Tests run each kind with one copy of the model and with two copies.
+// How two shards exchange data in a step.
 constexpr RankKind kShardKinds[] = {{"local", 1, 2},
                                     {"gather", 1, 2},
                                     {"gather", 1, 2, true},
@@ -41,7 +41,7 @@ constexpr RankKind kShardKinds[] = {{"local", 1, 2},
                                     {"gather", 1, 2, false, "0", {false, true}},
                                     {"local", 1, 2, false, "256"},
                                     {"gather", 1, 2, true, "256"}};
-// Calls run(kind) for each element of kShardKinds, with one copy of the model and with two copies.
+// Calls run(kind) twice for each element of kShardKinds: with one replica and with two replicas.
 template <typename Run>
 void ForEachKindOfShards(const Run& run) {
   for (RankKind kind : kShardKinds) {
@@ -73,7 +73,7 @@ void FailCollective(ThreadComm* comm, int rank, int64_t call, bool takes_part);
 void CheckThatStepsFail(DeviceRanks* ranks);
 
 // Each of the following functions runs a job for n = 1, 2, ... In each run, call number n of CUDA or collective number
-// n of one rank fails. The function ends when that rank makes fewer than n calls.
+// n of one rank fails. The function ends when that rank makes fewer than n calls or collectives.
 
 // Makes calls of CUDA fail in a step or in an export of replicas. If the faulty rank can report its error, all ranks
 // must return that error and make the next step.
@@ -84,7 +84,7 @@ void FailInStepOfShards(const FaultyJob& job, int64_t distance = 0);
 // Makes calls of CUDA fail in a step that all ranks reject for another reason. An earlier step was also rejected,
 // because the hyper-parameters of the ranks differed.
 void FailInRejectedStep(const FaultyJob& job, const RejectedStep& step);
-// Makes collectives among the shards of a copy fail, and then collectives among the copies of a shard.
+// Makes collectives among the shards of a replica fail, and then collectives among the replicas of a shard.
 void FailCollectivesOfShards(const FaultyJob& job);
 // Makes calls of CUDA fail in create. Returns how often create of the other ranks returned each status.
 Endings FailInCreate(const RankKind& kind, int faulty);

@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Drops each launch of a step in turn and checks that a result changes, with exceptions such as kSometimes. Apart from
-// the exceptions, a test that compares these results therefore detects a missing launch.
+// Drops each kernel launch of a step, and each call of a function in kCalls, one at a time. Checks that a result
+// changes. A test that compares these results therefore detects a missing launch. kSometimes and the variables
+// has_no_effect name the exceptions.
 #include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,8 +27,8 @@ namespace {
 using shampoo::Cat;
 
 // All kernels of steps with one rank, in four lists: general kernels; kernels of inverse roots; kernels of eigenbases;
-// and kernels of norms, orthogonalization and averages. The first list also has InitializeFactorsBody, a kernel of
-// create.
+// and kernels of norms, orthogonalization and averages. The first list also has InitializeFactorsBody, a kernel
+// that only the creation of an optimizer launches.
 const char* const kStepKernels[] = {"SetBuffersBody",  "BeginStepBody",    "BeginGroupsBody", "EndStepBody",
                                     "CopyStateBody",   "SetTasksBody",     "ScanBody",        "ScanFactorsBody",
                                     "CheckBlockBody",  "DecideBody",       "FilterBody",      "NormBody",
@@ -161,7 +162,7 @@ std::vector<Trial> Trials() {
   const Keys rich = "grafting=adam momentum=0.9";
   const Keys newton = "root_method=newton";
   const Keys higher = "root_method=higher_order root_order=4";
-  // With update_norm, a wrong norm of the direction changes the result.
+  // With update_norm, a step scales the direction by its norm. Therefore a wrong norm changes the result.
   const Keys soap = "method=soap precondition_frequency=2 epsilon=1e-8 update_norm=rms";
   const Keys kl_soap = soap + Keys("factor_correction=kl");
   const Keys before = "basis_order=before precondition_frequency=1";
@@ -205,7 +206,7 @@ std::vector<Trial> Trials() {
        .target = 3,
        .steps = 4},
       {.name = "soap whose first gradient is zero", .spec = spec(soap, {{3, 3}}), .zero_gradient = true},
-      {.name = "grafted soap with basis_order before",
+      {.name = "grafted soap with basis_order=before",
        .spec = spec(kl_soap + before + Keys("kl_eigenvalues=basis grafting=adam update_norm=none"), {{4, 3}}),
        .target = 2},
       // Only the factor matrix of the first dim would overflow.
@@ -261,7 +262,8 @@ bool Differs(const std::string& expected, const std::function<std::string()>& re
   return !(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 }
 
-TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite("long")) {
+TEST_CASE("dropping any kernel launch or call of a CUDA library in a step changes a result" *
+          doctest::test_suite("long")) {
   std::map<std::string, int64_t> noticed;
   std::string unnoticed;
   for (const Trial& trial : Trials()) {
@@ -298,10 +300,10 @@ TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite
   CHECK(unnoticed == "");
   for (const std::string& name : AllKernels()) {
     CAPTURE(name);
-    // InitializeFactorsBody runs only at create. SignsBody writes constants that create has already written.
-    // SubtractProductBody subtracts a product from the residual of a root. If this kernel is dropped, the check
-    // of the root has the same outcome. CheckVectorsBody detects wrong eigenvectors, and here all eigenvectors are
-    // correct. MirrorBody runs only with large matrices.
+    // InitializeFactorsBody runs only when an optimizer is created. SignsBody writes constants that were already
+    // written at creation. SubtractProductBody subtracts a product from the residual of a root. If this kernel is
+    // dropped, the check of the root has the same outcome. CheckVectorsBody detects wrong eigenvectors, and here all
+    // eigenvectors are correct. MirrorBody runs only with large matrices.
     const bool has_no_effect = name == "InitializeFactorsBody" || name == "SignsBody" ||
                                name == "SubtractProductBody" || name == "CheckVectorsBody" || name == "MirrorBody";
     CHECK((noticed[name] > 0) != has_no_effect);
@@ -309,12 +311,14 @@ TEST_CASE("dropping any launch of a step changes a result" * doctest::test_suite
   for (const char* call : kCalls) CHECK(noticed[call] > 0);
 }
 
-// Compares the state before the first step, and the results of two steps. The fake fills new memory with NaN.
+// Each run drops one of the calls with which shampoo_optimizer_create() writes device memory. The test compares the
+// state before the first step and the results of two steps with those of a run that drops no call. The fake fills new
+// memory with NaN, so memory that has not been written changes these results.
 TEST_CASE("dropping any write of create changes a result" * NeedsFake()) {
   const Trial trial = Trials().front();
   int64_t calls = 0;
   // Create also makes calls whose results are not used: they only make CUDA load kernels onto the device. `writes` does
-  // not count the writes of these calls.
+  // not count these calls.
   const char* const kInitialize = "InitializeFactorsBody";
   const std::map<std::string, int64_t> writes = {{"cudaMemcpyAsync", 7}, {"cudaMemsetAsync", 5}, {kInitialize, 1}};
   const auto run = [&](const char* function, int64_t n) {

@@ -10,7 +10,8 @@
 namespace shampoo_test {
 namespace {
 
-// A function that returns an error code. libshampoo must report the name of the code and return the status.
+// A function of cuBLAS or cuSOLVER, and the error code that the fake returns from it. libshampoo must report `name`,
+// the name of the code, and must return `status`.
 struct Failing {
   const char* function;
   int code;
@@ -89,7 +90,9 @@ const Failing kBatchedQueries[] = {
     {"cusolverDnXsyevBatched_bufferSize", 4711, "error 4711", SHAMPOO_E_DEVICE},
 };
 
-TEST_CASE("create fails if cuSOLVER refuses both the batched solver and the solver for one matrix" * NeedsFake()) {
+TEST_CASE(
+    "create fails if cuSOLVER rejects the workspace queries of both the batched solver and the solver for one matrix" *
+    NeedsFake()) {
   for (const Failing& one : kBatchedQueries) {
     CAPTURE(one.function);
     shampoo_optimizer* made = nullptr;

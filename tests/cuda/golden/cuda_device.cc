@@ -16,7 +16,7 @@
 namespace shampoo::golden {
 namespace {
 
-constexpr int kSkipped = 77;
+constexpr int kSkipped = 77;  // the exit status with which a program reports a skipped test
 
 void Require(cudaError_t error, const char* call) {
   if (error != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));

@@ -96,7 +96,7 @@ def check_sanitizer(folder: str) -> None:
 
 
 # Replaces shampoo_bench. Writes a report with one row. The time in this row depends on the keys root_method and
-# inverse_root_override ("root" in the table below).
+# inverse_root_override. The table below calls the value of inverse_root_override "root".
 BENCH = """#!/bin/sh
 echo 'library    {"version": "0", "root_methods": ["eigen", "newton", "cans"]}'
 echo 'device     cuda'
@@ -128,7 +128,10 @@ ROOT_METHODS = """\
 
 
 def check_timing(folder: str) -> None:
-    """Checks that stage 6 measures each method for each root and block size, small blocks first, and writes a table."""
+    """Checks that stage 6 measures each root method for each inverse_root_override ("root") and block size.
+
+    The smallest blocks must be measured first. The stage must write a table.
+    """
     out = os.path.join(folder, "timing")
     done = run("--fake", "--from", pack_of(folder, bench=BENCH, commit="abc\n"), "--out", out, "--stage", "6")
     items = results(out)["6"]
@@ -149,7 +152,7 @@ def check_limit(folder: str) -> None:
     done = run("--fake", "--from", pack, "--out", out, "--stage", "4", STAGE_LIMIT="6")
     require(results(out)["4"]["contract"] == ["FAILED", "ran out of time"], done.stdout)
     require(results(out)["4"]["against_cpu: large shapes"] == ["skipped", "no time is left in this stage"], done.stdout)
-    # The nine replays of shards on the CPU share one time limit.
+    # For shards, stage 3 runs the program replay_on_cpu nine times. All nine runs share one time limit.
     pack = pack_of(folder, replay="#!/bin/sh\nexit 1\n", replay_on_cpu="#!/bin/sh\nexec sleep 2\n", commit="abc\n")
     done = run("--fake", "--from", pack, "--out", out, "--stage", "3", STAGE_LIMIT="7")
     require(results(out)["3"]["3 shards, on the CPU"] == ["FAILED", "ran out of time"], done.stdout)
@@ -160,7 +163,7 @@ def check_stages(folder: str, build: str) -> None:
     done = run("--fake", "--build", build, "--out", out, "--stage", "2", "--stage", "3", "--jobs", "2")
     found = results(out)
     require(done.returncode == 0 and sorted(found) == ["2", "3"], done.stdout)
-    for item in ("trajectory", "trajectory: both runs have equal bits", "trajectory, 3 ranks, params",
+    for item in ("trajectory", "trajectory: both runs are bit-identical", "trajectory, 3 ranks, params",
                  "trajectory: 3 results within tolerance", "3 shards, 2 replicas: 3 results within tolerance"):
         require(found["3"].get(item) == ["passed", ""], f"{item}: {done.stdout}")
     with open(os.path.join(out, "summary.md"), encoding="utf-8") as summary:

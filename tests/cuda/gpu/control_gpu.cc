@@ -66,7 +66,7 @@ const char* fake_cuda_problems(void) {
 
 int fake_cuda_in_call(void) { return 0; }
 
-// Does not check whether the memory comes from a stream-ordered pool.
+// Unlike the function of the fake, does not check whether the memory comes from a stream-ordered pool.
 int fake_cuda_check_collective(const void* data, size_t) {
   cudaPointerAttributes attributes{};
   AddError("cudaPointerGetAttributes", cudaPointerGetAttributes(&attributes, data));

@@ -20,7 +20,7 @@ MILLISECONDS = {"ns": 1e-6, "nsecond": 1e-6, "us": 1e-3, "usecond": 1e-3, "ms": 
 
 
 def read_launches(path: str) -> dict[str, dict]:
-    """Returns the metrics of each launch, by its ID."""
+    """Returns the metrics of each launch, by the ID of the launch."""
     with open(path, encoding="utf-8", errors="replace") as file:
         lines = [line for line in file if line.startswith('"')]  # other lines are messages
     launches: dict[str, dict] = {}

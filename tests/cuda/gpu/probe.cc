@@ -5,14 +5,16 @@
 //   probe [--tiny] [SECTION...]
 // Without SECTION, all sections run:
 // - workspaces: the workspace that eigensolvers request
-// - eigensolvers: time of a call and of its work on the device, accuracy and workspace, by size, batch and algorithm.
+// - eigensolvers: time of a call and of its work on the device, accuracy and workspace, for each size of matrices,
+//   size of a batch and algorithm.
 //   Column "equal bits": whether identical matrices and repeated calls give bit-identical results. Column "as alone":
-//   whether a batch of one matrix gives the same result. If a call takes as long as its work on the device, the solver
-//   waits for the device. Because some solvers wait, root_async uses its own thread.
+//   whether the first matrix has a result that is bit-identical to that of a batch of one matrix. If a call takes as
+//   long as its work on the device, the solver waits for the device. Because some solvers wait, root_async uses its own
+//   thread.
 // - single: time of eigensolvers for one matrix per call, on 1 to 8 threads
 // - capture: whether a call of an eigensolver can be captured into a graph
 // - others: which calls of one thread invalidate a capture that another thread makes
-// - products: rates of batched products in float32 and TF32
+// - products: rates of batched matrix products in float32 and TF32
 // - copies: rate of copies in device memory
 // --tiny: measures only small problems, for the fake CUDA.
 // With and without --tiny, the exit status is 1 if a required call fails or if a result is wrong.
@@ -72,7 +74,7 @@ class Array {
   size_t bytes_;
 };
 
-// The time of the call on the host and the time of the work on the device, in milliseconds.
+// The time of a call on the host and the time of its work on the device, in milliseconds.
 struct Times {
   double host = std::numeric_limits<double>::infinity();
   double device = std::numeric_limits<double>::infinity();

@@ -60,7 +60,7 @@ shampoo::cuda::Description& TheFake() {
   return *function();
 }
 
-TEST_CASE("a file that is not a matching plugin is rejected with the reason") {
+TEST_CASE("a file that is not a plugin for this build of the library is rejected with the reason") {
   CHECK(shampoo_backend_load(nullptr) == SHAMPOO_E_INVALID);
   CHECK(shampoo_backend_load("") == SHAMPOO_E_INVALID);
   CheckRejected("/nowhere/libshampoo_cuda.so", {"/nowhere/libshampoo_cuda.so", "cannot open shared object file"});
@@ -70,7 +70,8 @@ TEST_CASE("a file that is not a matching plugin is rejected with the reason") {
   CheckRejected(Fake("libfake_no_symbol.so"), {"is not a CUDA backend of libshampoo", "shampoo_cuda_plugin"});
 }
 
-TEST_CASE("without a plugin, the backend reports where the library searched, and no optimizer on CUDA can be created") {
+TEST_CASE(
+    "without a plugin, unavailable_reason says where the library searched, and no optimizer on CUDA can be created") {
   CheckUnusable({"is not installed", "libshampoo_cuda.so", "shampoo_backend_load"});
   const std::string why = Cuda().unavailable_reason;
   CHECK(why.find("libshampoo_cuda.so") == why.rfind("libshampoo_cuda.so"));  // the file is named only once
@@ -111,7 +112,7 @@ TEST_CASE("the library tries libshampoo_cuda.so.0 before libshampoo_cuda.so") {
   CheckUnusable({versioned.path.c_str(), "is not a CUDA backend of libshampoo"});
 }
 
-TEST_CASE("the first plugin that matches stays loaded, also if several threads load it at once") {
+TEST_CASE("several threads can load a plugin at once, and no other plugin can replace it") {
   std::vector<std::thread> threads;
   for (int i = 0; i < 4; ++i) {
     threads.emplace_back([] { CHECK(shampoo_backend_load(Fake("libfake_cuda.so").c_str()) == SHAMPOO_OK); });
@@ -129,6 +130,7 @@ TEST_CASE("the reason why CUDA cannot be used names what the machine lacks") {
   CHECK(Cuda().usable == 1);
   CHECK(Cuda().device_count == 1);
   CHECK(std::string(Cuda().unavailable_reason).empty());
+  // Each assignment sets the number of GPUs, the versions of the driver and the runtime, and unavailable_reason.
   fake = {0, 0, 12080, ""};
   CheckUnusable({"no NVIDIA driver"});
   fake = {0, 12020, 12080, "cudaErrorInsufficientDriver"};

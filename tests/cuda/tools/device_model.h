@@ -102,7 +102,8 @@ class Model {
   void SetGradient(size_t p, const std::vector<double>& values);
   void SpoilGradient(size_t p, size_t element, double value);  // fills the gradient, and sets one element to `value`
   void SetParam(size_t p, const std::vector<double>& values);
-  void SetParamsOf(const Model& other);
+  void SetParamsOf(const Model& other);  // copies the parameters of `other`
+  // If `dropped` is true, the following calls of Bind() bind no gradient for parameter p.
   void DropGradient(size_t p, bool dropped) { params_[p].dropped = dropped; }
   std::vector<double> ParamValues(size_t p) const { return Values(p, false); }  // waits for the stream
   std::vector<double> OutValues(size_t p) const { return Values(p, true); }

@@ -54,7 +54,7 @@ shampoo_comm_ops DeviceRanks::OpsOf(StagedComm* comm, int rank, bool on_host) co
 }
 
 ThreadComm& DeviceRanks::CommOf(int rank, bool of_shards) {
-  // comms_ contains first the communicators of replicas (one per shard), then those of shards (one per replica).
+  // comms_ contains first the communicators of replicas (one per shard), then those of shards (one per copy).
   const int shards = shard_ops_.empty() ? 1 : shard_ops(rank)->world;
   const int first = of_shards && !replica_ops_.empty() ? shards : 0;
   return comms_[static_cast<size_t>(first + (of_shards ? rank / shards : rank % shards))]->host();

@@ -79,7 +79,7 @@ class DeviceRanks {
   // if the ranks have no such communicators.
   const shampoo_comm_ops* replica_ops(int rank) const { return OpsIn(replica_ops_, rank); }
   const shampoo_comm_ops* shard_ops(int rank) const { return OpsIn(shard_ops_, rank); }
-  int timeouts();
+  int timeouts();  // the number of waits in collectives that ended in a timeout, over all ranks
   // Returns the communicator that connects a rank with the other shards of its replica or, if of_shards is false, with
   // the other replicas of its shard.
   ThreadComm& CommOf(int rank, bool of_shards);

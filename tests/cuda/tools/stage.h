@@ -113,7 +113,7 @@ class DeviceBytes {
   void* data_ = nullptr;
 };
 
-// Device memory for the state of a model. The constructor writes the state of a new optimizer to this memory.
+// Device memory for the state of a model. The constructor writes the state of a newly created optimizer to this memory.
 class StateArena : public DeviceBytes {
  public:
   explicit StateArena(ModelSpec spec, cudaStream_t stream = nullptr)
@@ -172,7 +172,7 @@ inline const std::vector<Keys> kRootMethods = Combinations("root_method=eigen|ne
 
 // All values of the key status_lag.
 inline const std::vector<Keys> kLags = Combinations("status_lag=0|1");
-// Returns whether a step returns the error of the previous step instead of its own error (status_lag 1, the default).
+// Returns whether a step returns the error of the previous step instead of its own error (status_lag=1, the default).
 inline bool ReportsLate(const Keys& keys) { return keys.Value("status_lag") != "0"; }
 
 // Returns the specification of a model with blocks of five shapes. The plugin multiplies blocks of different shapes in

@@ -11,9 +11,9 @@
 
 namespace shampoo_test {
 
-// A communicator whose collectives are copies that are only enqueued in the stream. Such collectives, like those of
-// NCCL, can be captured into a CUDA graph. Only rank 0 exists: a collective acts as if the other ranks sent the same
-// data.
+// A communicator whose collectives only enqueue copies in the stream. Such collectives, like those of NCCL, can be
+// captured into a CUDA graph. Only rank 0 exists: a collective acts as if the other ranks sent the same data as
+// rank 0.
 class StreamComm {
  public:
   explicit StreamComm(int world) : world_(world) {}
@@ -57,8 +57,8 @@ class StreamComm {
   int world_;
 };
 
-// The two communicators that connect one rank with the other replicas and with the other shards. Comm is StreamComm or
-// a class with the same functions. The constructor of Comm takes the number of ranks and `args`.
+// The two communicators that connect one rank with the other replica ranks and with the other shard ranks. Comm is
+// StreamComm or a class with the same functions. The constructor of Comm takes the number of ranks and `args`.
 template <typename Comm>
 class RankComms {
  public:

@@ -2,7 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // A fake of NCCL whose collectives only enqueue copies in the stream, so that they can be captured into a CUDA graph. A
-// communicator has one real rank: a collective acts as if all other ranks sent the same data (see stream_comm.h).
+// communicator has one real rank: a collective acts as if each other rank sent the same data as this rank (see
+// stream_comm.h).
 #include "tests/cuda/tools/stream_nccl.h"
 
 #include <cuda_runtime_api.h>

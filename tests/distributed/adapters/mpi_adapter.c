@@ -31,6 +31,8 @@ int MPI_Isend(const void* buf, int count, MPI_Datatype datatype, int dest, int t
   return PMPI_Isend(buf, count, datatype, dest, tag, comm, request);
 }
 
+// Returns byte i of the data that rank `from` sends in the collective with the number `round`. In an all-to-all, the
+// data also depend on the receiver: exchange() passes sender + 5 * receiver as `from`.
 static char sent(int from, int round, size_t i) { return (char)(from * 41 + round * 7 + (int)i); }
 
 // Makes an all-gather and checks the received bytes. Rank r of `ops` is rank first + r of MPI_COMM_WORLD.
@@ -251,6 +253,7 @@ int main(int argc, char** argv) {
   check_error_returned();
   REQUIRE(shampoo_mpi_ops(MPI_COMM_WORLD, &late) == MPI_SUCCESS);
   MPI_Finalize();
+  // The callback `release` must also work after MPI_Finalize.
   late.release(late.user);
   if (rank == 0) puts("ok");
   return 0;

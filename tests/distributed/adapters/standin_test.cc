@@ -53,6 +53,7 @@ TEST_CASE("messages of a group are delivered when the group ends, and messages b
   // Rank 2 makes no call, and ncclGroupEnd does not wait for rank 2.
   CHECK(ncclSend(&first, 1, ncclInt32, 1, comms[0], nullptr) == ncclSuccess);
   CHECK(ncclRecv(&got_first, 1, ncclInt32, 0, comms[1], nullptr) == ncclSuccess);
+  // The receive and the send of `second` use different types, but both have 8 bytes.
   CHECK(ncclRecv(got_second, 8, ncclUint8, 0, comms[1], nullptr) == ncclSuccess);
   CHECK(ncclSend(second, 2, ncclInt32, 1, comms[0], nullptr) == ncclSuccess);
   CHECK(ncclSend(&to_itself, 1, ncclInt32, 1, comms[1], nullptr) == ncclSuccess);
@@ -92,7 +93,7 @@ TEST_CASE("a group with a rejected call is not executed") {
   REQUIRE(ncclGroupStart() == ncclSuccess);
   CHECK(ncclSend(&sent, 1, ncclInt8, 0, comm, nullptr) == ncclSuccess);
   CHECK(ncclRecv(&got, 1, ncclInt8, 0, comm, nullptr) == ncclSuccess);
-  CHECK(ncclSend(&sent, 1, ncclInt8, 1, comm, nullptr) == ncclInvalidArgument);
+  CHECK(ncclSend(&sent, 1, ncclInt8, 1, comm, nullptr) == ncclInvalidArgument);  // there is no rank 1
   CHECK(ncclGroupEnd() == ncclInvalidArgument);
   CHECK(got == 0);
   REQUIRE(ncclGroupStart() == ncclSuccess);

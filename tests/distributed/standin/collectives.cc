@@ -26,7 +26,7 @@ ncclResult_t Gather(const std::vector<Request>& requests) {
   for (const Request& to : requests) {
     char* segment = static_cast<char*>(to.recv);
     for (const Request& from : requests) {
-      if (from.send != segment) std::memcpy(segment, from.send, bytes);  // in place, a rank's own data is already there
+      if (from.send != segment) std::memcpy(segment, from.send, bytes);  // same memory: nothing to copy
       segment += bytes;
     }
   }

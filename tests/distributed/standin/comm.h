@@ -10,7 +10,7 @@
 #include "meeting.h"
 
 // The object to which an ncclComm_t points: one rank of a Meeting, which synchronizes the ranks of a communicator. The
-// objects of all ranks share the Meeting, and the last object destroys it.
+// objects of all ranks share the Meeting, which is destroyed together with the last of them.
 struct ncclComm {
   ncclComm(std::shared_ptr<standin::Meeting> all, int own) : meeting(std::move(all)), rank(own) {}
 

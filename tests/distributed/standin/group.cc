@@ -33,7 +33,8 @@ thread_local ncclResult_t refused = ncclSuccess;
 
 bool Failed(ncclResult_t result) { return result != ncclSuccess && result != ncclInProgress; }
 
-// Returns the first error. Without an error, returns ncclInProgress if a or b is ncclInProgress, else ncclSuccess.
+// Returns `a` if it is an error, otherwise `b` if that is an error. If neither is an error, returns ncclInProgress if
+// one of the two is ncclInProgress, otherwise ncclSuccess.
 ncclResult_t First(ncclResult_t a, ncclResult_t b) { return Failed(a) || b == ncclSuccess ? a : b; }
 
 void Defer(ncclComm_t comm, const Request& request) {

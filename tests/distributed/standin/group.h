@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Executes the calls of a thread immediately or, after ncclGroupStart, defers them until ncclGroupEnd.
+// Executes the NCCL calls of a thread immediately or, after ncclGroupStart, defers them until ncclGroupEnd.
 #pragma once
 
 #include "comm.h"
@@ -12,7 +12,7 @@ namespace standin {
 bool InGroup();
 
 // Rejects a call: returns `error`. If the call is in a group, ncclGroupEnd later returns the first error of the group
-// and executes none of its calls.
+// and executes no call of the group.
 ncclResult_t Refuse(ncclResult_t error);
 
 // Executes a request on the communicator of a rank or, in a group, defers the request until ncclGroupEnd.

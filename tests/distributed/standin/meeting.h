@@ -39,7 +39,8 @@ inline bool IsMessage(const Request& request) {
 // collectives, sizes, dtypes or operations, nothing is executed and the result is ncclInvalidArgument. NCCL would not
 // detect such differences.
 ncclResult_t ExecuteCollective(const std::vector<Request>& requests);
-// Executes a message. If the sizes of both sides differ, nothing is copied and the result is ncclInvalidArgument.
+// Copies a message from the sender to the receiver. If their requests have different sizes, copies nothing and returns
+// ncclInvalidArgument.
 ncclResult_t DeliverMessage(const Request& send, const Request& receive);
 
 class Meeting {
@@ -54,14 +55,16 @@ class Meeting {
   ncclResult_t Wait(int rank);
   // Like Wait, but returns ncclInProgress instead of waiting. Returns ncclSuccess if the rank has posted nothing.
   ncclResult_t Poll(int rank);
-  // Afterwards, Post and Poll return ncclRemoteError. Wait returns it, too, if the last post is not complete.
+  // Makes all later calls of Post and Poll return ncclRemoteError. Wait returns ncclRemoteError, too, if the last post
+  // of the rank is not complete.
   void Abort();
 
  private:
+  // The last post of one rank.
   struct Seat {
-    Request request;
-    bool waits = false;
-    size_t messages = 0;  // number of posted messages that are not executed yet
+    Request request;      // only for a collective
+    bool waits = false;   // whether the post is not complete yet
+    size_t messages = 0;  // number of posted messages that are not delivered yet
     ncclResult_t result = ncclSuccess;
   };
 

@@ -10,8 +10,8 @@ extern "C" {
 
 // Makes one rank's communicator non-blocking, as ncclConfig_t.blocking = 0 does in NCCL. Later collectives, ncclSend,
 // ncclRecv and ncclCommSplit return ncclInProgress and complete in the background. The new communicator of a split
-// exists when ncclCommGetAsyncError stores ncclSuccess in *asyncError. In a group, only ncclSend and ncclRecv
-// are accepted, and ncclGroupEnd returns ncclInProgress.
+// exists when ncclCommGetAsyncError stores ncclSuccess in *asyncError. Between ncclGroupStart
+// and ncclGroupEnd, only ncclSend and ncclRecv are accepted, and ncclGroupEnd returns ncclInProgress.
 void ncclStandinSetNonBlocking(ncclComm_t comm);
 
 // Breaks one rank's communicator: later collectives, ncclSend, ncclRecv and ncclCommGetAsyncError return `error`. As

@@ -31,7 +31,7 @@ class Machine:
             new.mkdir(parents=True, exist_ok=True)
         self.copy(source)
         for cache in (self.clone / "build").glob("*/CMakeCache.txt"):
-            cache.unlink()  # the cache has the options of an earlier run
+            cache.unlink()  # CMake's cache contains the options of an earlier run
         self.make_venv()
 
     def copy(self, source: Path) -> None:
@@ -70,7 +70,7 @@ class Machine:
         path = [str(STANDINS), str(self.venv / "bin")] + ([str(Path(cargo).parent)] if cargo else [])
         return {
             **own, "LC_ALL": "C.UTF-8", "HOME": str(self.home), "SHELL_ROOT": str(self.root), "PATH": ":".join([*path, own["PATH"]]),
-            # All builds use the caller's compiler cache, although HOME is another folder.
+            # All builds use the caller's compiler cache, although HOME is not the caller's home folder.
             "CCACHE_DIR": cache_of_ccache(), "CCACHE_BASEDIR": str(self.folder), "CCACHE_NOHASHDIR": "1",
             "CMAKE_BUILD_PARALLEL_LEVEL": own.get("CMAKE_BUILD_PARALLEL_LEVEL", "2"),
             # pip downloads nothing. PIP_NO_BUILD_ISOLATION=0 makes pip build with the installed packages.

@@ -1,6 +1,9 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Splits the shell blocks of a page into commands. A command consists of the fewest lines that Bash can parse."""
+"""Splits the shell blocks of a Markdown page into commands.
+
+A command consists of the fewest lines that Bash can parse.
+"""
 import re
 import subprocess
 import sys

@@ -30,7 +30,7 @@ def jaxlib_headers(_):
     return str(Path(sysconfig.get_path("platlib"), "jaxlib/include"))
 
 
-#: Maps each placeholder for a folder in the pages to a function that returns the actual folder.
+#: The pages contain placeholders for folders. Maps each placeholder to a function that returns the actual folder.
 WHERE = {
     "/where/shampoo/is": lambda machine: str(machine.home / "shampoo"),
     "/where/nccl/is": nccl,
@@ -50,7 +50,7 @@ def needs_installed(**options):
 
 # The examples with this rule load images with scikit-learn, which the tests do not install. The section "Requirements"
 # in the README.md of each example describes --data, which makes scikit-learn unnecessary.
-IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not installed, and the page describes this option")
+IMAGES = Instead(r"train\.py", "train.py --data ../c_mlp/data/digits.bin", "scikit-learn is not installed, and the page describes --data")
 # Without CC and CXX, pip passes a longer name of the compiler, which ccache does not recognize. The CMake cache is
 # removed, because it has options that another page has passed to pip.
 PIP = "export CC=cc CXX=c++\nrm -f build/python/CMakeCache.txt"
@@ -101,7 +101,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
     ),
     "docs/java.md": Page(wants=("java",), before="sed -n '/^import io/,/^}$/p;/^}$/q' docs/java.md >Minimal.java", rules=(
         Ends(r"^java -cp", (0,), r"^w\[5\] = -?[0-9.E-]+$", "the program prints w"),
-        Instead(r"^mvn install:install-file -DpomFile=(\S+) -Dfile=(\S+)$", r"test -e \1 && test -e \2", "Maven downloads a plugin"),
+        Instead(r"^mvn install:install-file -DpomFile=(\S+) -Dfile=(\S+)$", r"test -e \1 && test -e \2", "Maven would download a plugin"),
     )),
     "docs/jax.md": Page(wants=("python",), before=PIP, rules=(
         Then(r"SHAMPOO_XLA_INCLUDE=", "(cd / && python3 -c 'import libshampoo.jax')", "checks that the module exists"),
@@ -129,7 +129,7 @@ mpirun -n 1 examples/c_mpi/build/train_digits_mpi --data examples/c_mlp/data/dig
         Instead(r"--count 20000", "--count 200", "the test roots.random checks the whole table"),
         Skip(r"root_accuracy\.py", "Python has no mpmath", unless="mpmath"),
         Instead(r"--benchmark_min_time=0\.3", "--benchmark_min_time=0.01 --benchmark_filter='/(32|64|128)(/|$)'",
-                "roots of size 2048 take a quarter of an hour"),
+                "roots of matrices of size 2048 take a quarter of an hour"),
     )),
     "docs/rust.md": Page(wants=("rust",), rules=(
         Then(r"^cargo new", RUST_PROGRAM, "makes the edits that the page describes"),

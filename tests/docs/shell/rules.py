@@ -1,6 +1,8 @@
 # Copyright The libshampoo authors.
 # SPDX-License-Identifier: Apache-2.0
-"""Kinds of rules for running the commands of a page. Each rule of a page must match a command or a file."""
+"""Kinds of rules for running the commands of a page. An Edit must match text of its file. Each other rule of
+a page must match a command.
+"""
 import re
 from collections.abc import Iterable
 from pathlib import Path

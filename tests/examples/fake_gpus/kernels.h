@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Declarations with which the kernels of the examples compile as C++ and run on the fake CUDA. translate.py adds an
-// #include of this file to each source of kernels.
+// #include of this file to each source file with kernels.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -31,7 +31,8 @@ inline thread_local fake_gpus::Index blockIdx, blockDim, threadIdx;
 namespace fake_gpus {
 
 // translate.py replaces kernel<<<blocks, threads, shared, stream>>>(arguments) by Launch<&kernel>(blocks, threads,
-// shared, stream)(arguments). The threads of a block can run one after another, because the kernels have no barriers.
+// shared, stream)(arguments). The threads of a CUDA block can run one after another, because the kernels have no
+// barriers.
 template <auto kKernel>
 class Launch;
 

@@ -99,7 +99,7 @@ ncclResult_t Submit(const Message& message) {
   return ncclSuccess;
 }
 
-// Calls `collective` with copies of the buffers in host memory.
+// Calls `collective` with a copy of `send` in host memory, and copies the result to `recv`.
 template <typename Collective>
 ncclResult_t Stage(const void* send, size_t send_bytes, void* recv, size_t recv_bytes, cudaStream_t stream,
                    const Collective& collective) {

@@ -67,7 +67,7 @@ class Rounded(Exact):
 
 
 def run(case: Case, how: Exact) -> tuple[dict[str, np.ndarray], float]:
-    """Return the parameters after each step, and the smallest margin (see MARGIN) of a coupled iteration."""
+    """Return the parameters after each step, and the smallest margin of all coupled iterations (see MARGIN)."""
     weights = {p: np.array(how.of_input(x), how.real) for p, x in enumerate(case.init)}
     groups = [Group(keys, {p: weights[p] for p in members}, case.steps, how.of_factor) for members, keys in case.groups]
     found = {}
@@ -152,7 +152,7 @@ def differences(case: Case, path: Path) -> list[str]:
     tensors, settings = make(case)
     there, settings_there = load(path)
     found = []
-    # Rounding errors depend on the BLAS, so the recorded atol may differ by up to a factor of 4.
+    # Rounding errors depend on the BLAS, so the new atol may differ from the recorded one by a factor of up to 4.
     wanted, kept = settings.pop("tolerance"), settings_there.pop("tolerance")
     if kept["rtol"] != wanted["rtol"] or not wanted["atol"] / 4 <= kept["atol"] <= 4 * wanted["atol"]:
         found.append(f"tolerance {kept}, not {wanted}")

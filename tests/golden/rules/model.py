@@ -3,7 +3,7 @@
 """Computes the steps of method shampoo in plain NumPy, for the cases of data/rules. Shares no code with the library.
 
 The dict of keys must contain all keys, because this file has no defaults. Arrays of states have the dtype of the
-weights, even if stored() rounds the elements.
+weights, even if stored() rounds their elements to another dtype.
 make_cases.py uses weights in float64 for the recorded results, and in the dtype of the case to measure rounding errors.
 """
 from __future__ import annotations
@@ -29,7 +29,10 @@ def refreshes(k: Keys) -> Iterator[tuple[int, int]]:
 
 
 def schedule(k: Keys, phase: int, steps: int) -> dict[int, bool]:
-    """For each step in which the roots of a block are due, return whether root_async may delay their use."""
+    """For each step in which the roots of a block are due, return whether root_async may delay their use.
+
+    phase: the phase of the block (see Group).
+    """
     found = {}
     for t, interval in refreshes(k):
         if t > steps:
@@ -69,10 +72,10 @@ Root = Callable[[np.ndarray, int], np.ndarray]
 
 
 class Block:
-    """The states and the step of a block."""
+    """The states and the step of a block. `weight` is a view of the elements of the block in the parameter."""
 
     def __init__(self, weight: np.ndarray, has_factors: bool, k: Keys, root: Root) -> None:
-        self.weight, self.has_factors, self.k, self.root = weight, has_factors, k, root  # the weight is a view
+        self.weight, self.has_factors, self.k, self.root = weight, has_factors, k, root
         dims = weight.shape if has_factors else ()
         self.cost = sum(n**3 for n in dims)
         self.factors = [np.zeros((n, n), weight.dtype) for n in dims]
@@ -83,7 +86,9 @@ class Block:
         self.schedule: dict[int, bool] = {}
 
     def refresh(self, t: int) -> None:
-        """Take a snapshot of the factor matrices if roots are due. Use its roots at once or root_async steps later."""
+        """Take a snapshot of the factor matrices if roots are due. Use the roots of a snapshot at once or
+        root_async steps later.
+        """
         if t in self.schedule:
             defers_use = self.has_roots and self.pending is None and self.schedule[t]
             self.pending = (t, list(self.factors))
@@ -145,8 +150,8 @@ class Block:
 class Group:
     """Parameters with the same keys.
 
-    weights: {position: parameter}; step() changes the arrays in place. move: perturbs a factor matrix before its root
-    is computed.
+    weights: {index of a parameter: its array}; step() changes the arrays in place. move: perturbs a factor matrix
+    before its root is computed.
     """
 
     def __init__(self, k: Keys, weights: dict[int, np.ndarray], steps: int, move: Callable = lambda a: a) -> None:

@@ -7,7 +7,8 @@ add_test(NAME golden.rules.cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/make_cases.py --check ${CMAKE_CURRENT_SOURCE_DIR}/data/rules)
 set_tests_properties(golden.rules.cases PROPERTIES PASS_REGULAR_EXPRESSION "(^|\n)64 cases, 0 failed" TIMEOUT 300 LABELS long)
 
-# rules/scale_cases.py explains why the replays of its cases must be bit-identical for all scales of the gradients.
+# rules/scale_cases.py writes the cases for three scales of the gradients, and explains why the replays of all three
+# must be bit-identical.
 add_test(NAME golden.rules.scale_cases
          COMMAND ${SHAMPOO_TEST_PYTHON} ${rules}/scale_cases.py ${CMAKE_CURRENT_BINARY_DIR}/scaled)
 set_tests_properties(golden.rules.scale_cases PROPERTIES FIXTURES_SETUP golden.rules.scale_cases)

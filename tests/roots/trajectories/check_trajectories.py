@@ -23,7 +23,7 @@ import numpy as np
 
 TOLERANCE = 1e-11  # largest relative error of a parameter; ill-conditioned factor matrices amplify rounding errors
 VISIBLE = 1e-6  # if a constant is changed, parameters of at least one trajectory must differ by more than this
-MARGIN = 1e-9  # least distance of an iteration's error from root_tolerance, so rounding cannot decide when to stop
+MARGIN = 1e-9  # least distance of an iteration's error from root_tolerance, so that rounding cannot decide when to stop
 
 
 # ----------------------------------------------------------------------------------------------------------------------
@@ -59,7 +59,7 @@ EXACT = Constants()
 
 
 class StoppingMargin:
-    """The smallest distance between an error and the tolerance that it was compared with."""
+    """The smallest distance, over all checks whether to stop, between the error of an iteration and its tolerance."""
 
     def __init__(self) -> None:
         self.smallest = math.inf
@@ -144,7 +144,7 @@ def higher_order(a: np.ndarray, p: int, s: Settings, k: Constants, margin: Stopp
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
-    """The keys that the trajectories use. Only initial_inverse has another default than in preset shampoo_2024."""
+    """The keys that the trajectories use. The defaults are those of preset=shampoo_2024, except for initial_inverse."""
 
     root_method: str
     lr: float = 0.01
@@ -499,7 +499,7 @@ def trajectories() -> list[Trajectory]:
 
 
 def changes() -> list[tuple[str, str, Constants]]:
-    """Return tuples (method, name of the change, constants); one of the constants is wrong.
+    """Return tuples (method, name of the change, constants). In each tuple, exactly one constant is wrong.
 
     In the names, r is the argument r of newton() and the argument p of higher_order(). lambda is the variable `bound`
     of higher_order(). |A| is the Frobenius norm, and ||A|| is row_sum_norm().

@@ -153,7 +153,7 @@ fn library_calls_in_abort_do_not_replace_the_cause() {
 
 /// The communicator returns an error of the type `Calls`. Dropping this error calls the library.
 #[test]
-fn an_error_of_a_communicator_may_call_the_library_when_it_is_dropped() {
+fn the_destructor_of_an_error_of_a_communicator_may_call_the_library() {
     #[derive(Debug)]
     struct Calls;
 

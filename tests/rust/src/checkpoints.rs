@@ -23,7 +23,7 @@ impl Drop for Folder {
 }
 
 #[test]
-fn a_state_restored_by_entries_continues_bit_identically() {
+fn training_continues_bit_identically_from_restored_state_entries() {
     let (mut opt, mut values) = (optimizer(), model());
     steps(&mut opt, &mut values, 0, 2);
     let mut other = optimizer();
@@ -59,7 +59,7 @@ fn a_state_restored_by_entries_continues_bit_identically() {
 }
 
 #[test]
-fn a_loaded_checkpoint_continues_bit_identically() {
+fn training_continues_bit_identically_from_a_loaded_checkpoint() {
     let folder = Folder::new("checkpoints");
     let (mut opt, mut values) = (optimizer(), model());
     let error = opt.load(None, &folder.0).unwrap_err();
@@ -88,7 +88,7 @@ fn several_optimizers_are_saved_as_one_checkpoint() {
 }
 
 #[test]
-fn two_ranks_save_and_one_loads() {
+fn one_rank_loads_a_checkpoint_of_two_ranks() {
     let folder = Folder::new("ranks");
     let meeting = Meeting::new(2);
     let values = in_threads(2, |rank| {

@@ -170,7 +170,8 @@ fn shard_of(count: usize, rank: usize, shards: usize) -> std::ops::Range<usize> 
 }
 
 /// Trains the model for six steps on the device. Returns the part of the parameters that this rank holds. `comm`
-/// exchanges data in host memory. If `gathers` is true, the ranks are shards. If it is false, they are replicas.
+/// exchanges data in host memory. If `gathers` is true, the ranks are shard ranks, and blocks are gathered. If it is
+/// false, the ranks are replicas.
 fn train(cuda: &Cuda, comm: Option<Thread>, world: usize, gathers: bool) -> Vec<Vec<f32>> {
     let rank = comm.as_ref().map_or(0, |comm| comm.rank);
     let (shard, shards) = if gathers { (rank, world) } else { (0, 1) };

@@ -34,7 +34,7 @@ fn averages_are_exported() {
 }
 
 #[test]
-fn create_equals_an_optimizer_from_a_config_and_a_plan() {
+fn create_gives_the_same_results_as_a_config_and_a_plan() {
     let options = "lr=0.25 beta1=0.5";
     let mut config = Config::new().unwrap();
     config.parse(options).unwrap();
@@ -53,7 +53,8 @@ fn create_equals_an_optimizer_from_a_config_and_a_plan() {
     }
 }
 
-/// Returns the loss of a linear model, and writes the gradients of the loss. The best parameters are within +-1/2.
+/// Returns the loss of a linear model, and writes the gradients of the loss. The values that minimize the loss are
+/// between -1/2 and 1/2.
 fn loss_of(w: &[f32; 12], b: &[f32; 3], of_w: &mut [f32; 12], of_b: &mut [f32; 3]) -> f32 {
     let mut loss = 0.0;
     (*of_w, *of_b) = ([0.0; 12], [0.0; 3]);
@@ -113,7 +114,7 @@ fn updates_are_written_to_a_separate_buffer() {
 }
 
 #[test]
-fn a_group_with_output_updates_leaves_its_parameters_unchanged() {
+fn a_group_that_outputs_updates_leaves_its_parameters_unchanged() {
     for (first, second) in [("parameters", "updates"), ("updates", "parameters")] {
         let mut configs = [config(), config()];
         configs[0].set("output", first).unwrap();

@@ -34,7 +34,7 @@ pub fn config() -> Config {
     config
 }
 
-/// Creates a plan with the parameters of the model. The caller can add to the plan, and must finish it.
+/// Creates a plan with the parameters of the model. The caller can add groups and parameters, and must finish the plan.
 pub fn builder(config: &Config, options: PlanOptions) -> PlanBuilder {
     let mut plan = PlanBuilder::new(config, options).unwrap();
     for (p, shape) in SHAPES.iter().enumerate() {

@@ -14,7 +14,8 @@ import numpy as np
 DTYPES = {"F64": np.float64, "F32": np.float32, "F16": np.float16, "I64": np.int64, "I32": np.int32}
 NAMES = {"F64": "f64", "F32": "f32", "F16": "f16", "BF16": "bf16", "I64": "i64", "I32": "i32"}
 ELEMENTWISE = ("filtered_grad", "grafting", "momentum")
-# Options with which make_checkpoint makes more blocks than shampoo-ckpt holds at a time (kMaxBatchBlocks in source.cc).
+# Options with which make_checkpoint makes more than kMaxBatchBlocks (source.cc) blocks, so that shampoo-ckpt reads them
+# in several batches.
 MANY_BLOCKS = ("--steps", 1, "--shape", "wide=32100", "--shape", "bias=25100", "--set", "grafting=none", "--set",
                "momentum=0", "--set1", "grafting=none")
 

@@ -70,7 +70,7 @@ class Diff(Case):
             self.assertEqual(row[:2], expected[:2])
             np.testing.assert_allclose(row[2:], expected[2:], rtol=6e-6)
 
-    def test_more_blocks_than_are_held_at_a_time(self):
+    def test_blocks_that_are_read_in_several_batches(self):
         folders = [make(self.folder / str(seed), "--seed", seed, *MANY_BLOCKS) for seed in (1, 2)]
         rows, lines = self.diff(1, *folders)
         self.assertEqual(len(lines), 1)
@@ -99,7 +99,7 @@ class Diff(Case):
                                   "of their states, only those with one element for each element of the parameter are "
                                   "compared".format(name, *counts), lines)
 
-    def test_other_states_of_parameters_that_are_divided_into_different_blocks(self):
+    def test_states_of_weight_ema_and_soap_with_different_blocks(self):
         divided = ("--set", "max_preconditioner_dim=5", "--set1", "max_preconditioner_dim=4")
         for number, (keys, compared, left_out) in enumerate((
                 (("--set", "weight_ema=0.9"), ("ema_offset", "momentum"), ()),
@@ -151,7 +151,7 @@ class Diff(Case):
         self.assertIn((WEIGHT, "momentum"), rows)
 
     def test_a_parameter_that_is_compared_in_several_windows(self):
-        # If the blocks of A and B differ, diff reads 2^20 elements at a time (kWindow in state_difference.cc).
+        # If the blocks of A and B differ, diff reads windows of 2^20 elements (kWindow in state_difference.cc).
         options = ("--steps", 1, "--shape", "wide=1100x1000", "--set", "precondition_frequency=100")
         folders = [make(self.folder / str(dim), *options, "--seed", dim, "--set", f"max_preconditioner_dim={dim}")
                    for dim in (550, 1000)]

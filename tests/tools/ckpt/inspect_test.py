@@ -106,7 +106,7 @@ class Inspect(Case):
             self.assertGreater(norm, 0)
         self.assertGreater(len(checkpoint.entries("wide", "snapshot")), 0)
 
-    def test_more_blocks_than_are_held_at_a_time(self):
+    def test_blocks_that_are_read_in_several_batches(self):
         self.check(make(self.folder, *MANY_BLOCKS))
 
     def test_numbers_that_are_not_finite(self):
@@ -133,7 +133,7 @@ class Inspect(Case):
         self.assertRegex(text, "\nranks +2\n")
         self.assertRegex(text, "\nfiles +2, [0-9.]+ KiB\n")
 
-    def test_which_checkpoint_is_shown(self):
+    def test_the_last_or_the_named_checkpoint_is_shown(self):
         make(self.folder, "--saves", 3, "--steps", 2, "--set", "checkpoint_keep=2")
         (self.folder / "checkpoint-000009.json.tmp").write_text("")
         report = self.inspect(self.folder)
@@ -166,7 +166,7 @@ class Inspect(Case):
             for state in stored["entries"]:
                 self.assertIn(f" {state}", line)
 
-    def test_without_norms_no_file_is_needed(self):
+    def test_without_norms_only_the_index_is_needed(self):
         make(self.folder)
         for path in Checkpoint(self.folder).files():
             path.unlink()

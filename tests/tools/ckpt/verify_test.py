@@ -137,7 +137,7 @@ class Verify(Case):
                                  "1 are in several blocks: 8"])
 
     def test_a_parameter_that_is_checked_in_several_windows(self):
-        # The tool checks 2^22 elements at a time (kWindow in coverage.cc).
+        # The tool checks windows of 2^22 elements (kWindow in coverage.cc).
         make(self.folder, "--steps", 1, "--shape", "wide=2500x2500", "--set", "max_preconditioner_dim=1250",
              "--set", "precondition_frequency=100")
         checkpoint = Checkpoint(self.folder)

@@ -23,9 +23,10 @@ except ImportError:
     print("skipped: this python3 cannot import safetensors (PyPI); tests/run.sh installs it")
     sys.exit(77)
 
-# Keys: the dtype codes of shampoo.h. NumPy has no bf16, so elements in bf16 are read as 16-bit integers.
+# {code of a dtype in shampoo.h: (its name in files, its type in NumPy)}. bf16, which NumPy lacks, is read as uint16.
 DTYPES = {1: ("F32", np.float32), 2: ("F64", np.float64), 3: ("F16", np.float16), 4: ("BF16", np.uint16),
           5: ("I32", np.int32), 6: ("I64", np.int64)}
+# {name of a case: options of MAKE_CHECKPOINT}. Copies are replicas.
 CASES = {
     "one rank": [],
     "copies": ["--copies", "2"],

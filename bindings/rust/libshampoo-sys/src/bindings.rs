@@ -21,7 +21,7 @@ pub const SHAMPOO_VERSION_PATCH: i32 = 0;
 /// Success.
 pub const SHAMPOO_OK: i32 = 0;
 
-/// An argument or a value of a config is wrong. Fix the call: repeating it fails again.
+/// An argument, or a value in a config, is wrong. Fix the call: repeating it fails again.
 pub const SHAMPOO_E_INVALID: i32 = 1;
 
 /// The call is valid, but not at this time, such as a step before the buffers are bound. Fix the order of calls.
@@ -72,10 +72,10 @@ pub const SHAMPOO_CPU: i32 = 1;
 /// Memory of an NVIDIA GPU, and computation on it.
 pub const SHAMPOO_CUDA: i32 = 2;
 
-/// A weight inside the model.
+/// Any parameter without one of the roles below.
 pub const SHAMPOO_HIDDEN: i32 = 0;
 
-/// A bias or a scale that is stored as a matrix.
+/// A bias or a scale that has the shape of a matrix.
 pub const SHAMPOO_VECTOR: i32 = 1;
 
 /// An embedding table, of which each training step uses only some rows.
@@ -115,7 +115,7 @@ pub struct shampoo_plan {
     _marker: Unmovable,
 }
 
-/// A group of ranks, and the functions with which they exchange data.
+/// Several ranks, and the functions with which they exchange data.
 #[repr(C)]
 pub struct shampoo_comm {
     _private: [u8; 0],
@@ -148,7 +148,7 @@ pub struct shampoo_tensor {
     pub shape: [i64; 8],
     /// Device of data and grad: SHAMPOO_CPU (also 0, the default) or SHAMPOO_CUDA. The same for all tensors.
     pub device_type: i32,
-    /// Number of the device. Default: 0. The same for all tensors.
+    /// Index of the device. Default: 0. The same for all tensors.
     pub device_id: i32,
     /// Role in the model: SHAMPOO_HIDDEN (0, the default), VECTOR, EMBEDDING or HEAD.
     pub role: i32,
@@ -182,7 +182,7 @@ pub struct shampoo_key_info {
     pub name: *const c_char,
     /// "f64", "i64", "bool", "choice", "dtype", "list" (of integers) or "text".
     pub value_type: *const c_char,
-    /// The default as text. "auto": computed from other keys or from the parameter, as doc explains.
+    /// The default as text. "auto": computed from other keys or from the parameter; the text in `doc` explains how.
     pub default_value: *const c_char,
     /// The allowed values in human-readable form: an interval such as "\[0, 1)", or the names of choices.
     pub range: *const c_char,
@@ -211,8 +211,8 @@ pub struct shampoo_param_desc {
     /// Number of leading dims that only stack separate tensors, 0..ndim: 1 for the weights of L layers in one array of
     /// shape (L, m, n). Default: 0.
     pub stack_dims: i32,
-    /// Shape of the whole parameter in elements, outermost dim first, even if this rank holds a shard of it. The first
-    /// ndim entries are read; each is \>= 0. Parameters are row-major and dense.
+    /// Shape in elements, outermost dim first. It is the shape of the whole parameter even if this rank holds a shard.
+    /// The first ndim entries are read; each is \>= 0. Parameters are row-major and dense.
     pub shape: [i64; 8],
     /// Dtype of shampoo_buffers.param: SHAMPOO_F32 (default), F64, F16 or BF16.
     pub param_dtype: i32,
@@ -220,17 +220,17 @@ pub struct shampoo_param_desc {
     pub grad_dtype: i32,
     /// A group from shampoo_plan_add_group(); 0 (default) is the group of the plan's own config.
     pub group: i32,
-    /// The part of the parameter that this rank's buffers contain. 0 (default): the whole parameter. 1: a flat shard,
-    /// elements \[flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: a rectangle of shape
-    /// local_shape whose first element is at local_offset, row-major and dense. See the key "shard_mode".
+    /// Which elements of the parameter this rank's buffers contain. 0 (default): the whole parameter. 1: a flat shard,
+    /// elements \[flat_offset, flat_offset + flat_count) of the row-major flattened parameter. 2: the rectangle of shape
+    /// local_shape that begins at local_offset, stored row-major and dense. See the key "shard_mode".
     pub shard_form: i32,
-    /// Form 1: index of the first element in the flattened parameter. Otherwise 0.
+    /// Form 1: index of the first element in the flattened parameter. Other forms: must be 0.
     pub flat_offset: i64,
-    /// Form 1: number of elements; 0 if this rank holds nothing of the parameter. Otherwise 0.
+    /// Form 1: number of elements, which is 0 for an empty shard. Other forms: must be 0.
     pub flat_count: i64,
-    /// Form 2: first index along each dim, in elements; ndim entries. Otherwise 0.
+    /// Form 2: first index along each dim, in elements; ndim entries. Other forms: must be 0.
     pub local_offset: [i64; 8],
-    /// Form 2: extent along each dim, in elements; ndim entries. Otherwise 0.
+    /// Form 2: extent along each dim, in elements; ndim entries. Other forms: must be 0.
     pub local_shape: [i64; 8],
     /// Dtype of shampoo_buffers.out: F32, F64, F16 or BF16. Default: 0, the same as param_dtype.
     pub out_dtype: i32,
@@ -242,8 +242,8 @@ pub struct shampoo_param_desc {
     /// this dim. For method muon and "shape_scale", the length of this dim is the number of rows of the matrix.
     pub fan: i32,
     /// Sizes of the parts into which each stacked tensor is divided along its output dim (fan), for an array that stores
-    /// several matrices, such as {q, k, v}. Each part is a tensor of its own. The sum of the sizes is the length of the
-    /// dim; a single size is repeated, for heads of equal size. 0 ends the list. Default: all 0, which means one part.
+    /// several matrices, such as {q, k, v}. Each part is a tensor of its own. Several sizes must add up to the length of
+    /// the dim. A single size must divide this length, and is repeated. 0 ends the list. Default: all 0 (one part).
     pub row_splits: [i64; 8],
 }
 
@@ -257,9 +257,9 @@ pub struct shampoo_block_info {
     pub param: i32,
     /// Replica rank that keeps its state and computes its update, in \[0, replica_world) (key "balance").
     pub owner: i32,
-    /// Shard rank that keeps its state. With "shard_mode" local, it is this rank; with gather, any shard rank.
+    /// Shard rank that keeps its state: this rank with shard_mode=local, any shard rank with shard_mode=gather.
     pub shard_owner: i32,
-    /// 1: a block of this rank's shard, which is only a part of the parameter. 0: a block of the whole parameter.
+    /// 1: a block from the division of this rank's shard. 0: a block from the division of the whole parameter.
     pub of_shard: i32,
     /// Order of the block, 1..8. The head of this section says which of its dims have a factor matrix.
     pub ndim: i32,
@@ -268,9 +268,9 @@ pub struct shampoo_block_info {
     /// Distance between neighbors along each dim, in elements of the row-major flattened parameter or, if of_shard is 1,
     /// of this rank's buffer; ndim entries, the others are 0.
     pub stride: [i64; 8],
-    /// Index of its first element in the flattened parameter or, if of_shard is 1, in this rank's buffer.
+    /// Index of its first element in the whole flattened parameter or, if of_shard is 1, in this rank's buffer.
     pub flat_offset: i64,
-    /// Size of its state in the arena of its owner, in bytes.
+    /// Size of its state in bytes.
     pub state_bytes: i64,
 }
 
@@ -282,15 +282,15 @@ pub struct shampoo_plan_desc {
     pub struct_size: usize,
     /// Device of the plan's optimizers: SHAMPOO_CPU (default) or SHAMPOO_CUDA. A plan for CUDA needs no GPU.
     pub device_type: i32,
-    /// Threads of a step, including the caller's, 0..4096. 0 (default): the value of the key "threads". If both are 0,
-    /// as many as the work justifies, but not more than the affinity mask and the control group's CPU quota allow.
+    /// Threads of a step, including the caller's, 0..4096. 0 (default): the value of the key "threads". If both are 0, as
+    /// many as the work justifies, but not more than the affinity mask and the CPU quota of the cgroup allow.
     pub threads: i32,
-    /// Rank of this process among those that hold the same parameters, in \[0, replica_world). Default: 0.
+    /// Number of this rank among those that hold the same parameters, in \[0, replica_world). Default: 0.
     pub replica_rank: i32,
-    /// Number of processes that hold the same parameters, \>= 1. Default: 1. Each keeps the state of some of the blocks.
-    /// If it is above 1, an optimizer needs a communicator of as many ranks (shampoo_optimizer_desc.replica_comm).
+    /// Number of ranks that hold the same parameters, \>= 1. Default: 1. Each keeps the state of some of the blocks. If it
+    /// is above 1, an optimizer needs a communicator of as many ranks (shampoo_optimizer_desc.replica_comm).
     pub replica_world: i32,
-    /// Rank of this process among those that hold the shards of one copy, in \[0, shard_world). Default: 0.
+    /// Number of this rank among those that hold the shards of one copy, in \[0, shard_world). Default: 0.
     pub shard_rank: i32,
     /// Number of shards of one copy of the parameters, \>= 1. Default: 1.
     pub shard_world: i32,
@@ -304,20 +304,20 @@ pub struct shampoo_comm_ops {
     pub struct_size: usize,
     /// Passed to the callbacks. Default: NULL.
     pub user: *mut c_void,
-    /// Rank of this process, in \[0, world). Default: 0.
+    /// Number of this rank, in \[0, world). Default: 0.
     pub rank: i32,
     /// Number of ranks, in \[1, 2^20\]. Default: 1.
     pub world: i32,
-    /// Memory that the callbacks take: SHAMPOO_CPU (default) or SHAMPOO_CUDA, which only optimizers on CUDA accept. With
+    /// Memory that the callbacks take: SHAMPOO_CPU (default) or, only for optimizers on CUDA, SHAMPOO_CUDA. With
     /// SHAMPOO_CPU, the steps of an optimizer on CUDA wait in each exchange and cannot be captured into a graph.
     pub device_type: i32,
-    /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be
-    /// recv + rank \* bytes_per_rank. With SHAMPOO_CUDA the callback enqueues the exchange on stream, which can differ
-    /// from the step's stream. With SHAMPOO_CPU stream is NULL, and the callback returns when recv is filled. All ranks
-    /// make the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the error
-    /// message. Runs on the calling thread. Required.
+    /// All-gather: recv receives world segments of bytes_per_rank bytes (\> 0), segment r from rank r. send may be recv +
+    /// rank \* bytes_per_rank. With SHAMPOO_CUDA, the callback enqueues the exchange on the argument stream, which can
+    /// differ from the step's stream. With SHAMPOO_CPU, stream is NULL, and the callback returns when recv is filled. All
+    /// ranks make the same calls in the same sequence, with the same sizes. Returns 0 or, on failure, a number for the
+    /// error message. Runs on the calling thread. Required.
     pub all_gather: Option<unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_void, usize, *mut c_void) -> i32>,
-    /// All-to-all, for a shard_comm with "shard_mode" gather: for each rank r, including this one, sends send_bytes\[r\]
+    /// All-to-all, for a shard_comm with shard_mode=gather: for each rank r, including this one, sends send_bytes\[r\]
     /// bytes to rank r and receives recv_bytes\[r\] bytes from rank r. In send and recv the data of rank 0 is first, then
     /// that of rank 1, and so on, without gaps; sizes may be 0. As with all_gather, all ranks make the same calls in the
     /// same sequence, device_type determines memory and stream, and 0 means success. Either all ranks have this callback,
@@ -326,9 +326,9 @@ pub struct shampoo_comm_ops {
     /// Returns the error of an earlier collective, if it was detected only after the callback of that collective had
     /// returned; otherwise 0. It is called before each all_gather and all_to_all. Default: NULL.
     pub async_error: Option<unsafe extern "C" fn(*mut c_void) -> i32>,
-    /// Lets the other ranks fail instead of waiting for this rank in a collective. It is called at most once: after a
-    /// collective failed on this rank, after this rank received invalid data, or after this rank failed where other ranks
-    /// would wait for it. Default: NULL.
+    /// Lets the other ranks fail instead of waiting for this rank in a collective. It is called at most once, after the
+    /// first of these events: a collective failed on this rank, this rank received invalid data, or this rank failed where
+    /// other ranks would wait for it. Default: NULL.
     pub abort: Option<unsafe extern "C" fn(*mut c_void)>,
     /// Called once, when the shampoo_comm and every optimizer with it have been destroyed. Default: NULL.
     pub release: Option<unsafe extern "C" fn(*mut c_void)>,
@@ -336,11 +336,11 @@ pub struct shampoo_comm_ops {
 
 /// Optional memory functions of the caller. Begin with SHAMPOO_ALLOCATOR_INIT; set both allocate and deallocate.
 ///
-/// On the CPU they allocate the arena of the state (unless one is passed) and the workspace except the scratch memory of
-/// OpenBLAS; small tables stay on the heap. On CUDA they allocate device memory: arena, workspace and exchange buffers;
-/// cuBLAS and cuSOLVER allocate their own memory. These functions are called only on the calling thread, by
-/// shampoo_optimizer_create() and shampoo_optimizer_destroy(), and by shampoo_save() and shampoo_load() if the
-/// communicator that is passed to them exchanges device memory.
+/// On the CPU they allocate the arena (unless shampoo_optimizer_desc.state is set) and the workspace, but neither the
+/// scratch memory of OpenBLAS nor small tables. On CUDA they allocate device memory: arena, workspace and exchange
+/// buffers. cuBLAS and cuSOLVER allocate their own memory. The functions are called only on the calling thread, by
+/// shampoo_optimizer_create() and shampoo_optimizer_destroy(). shampoo_save() and shampoo_load() also call them if their
+/// communicator exchanges device memory.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_allocator {
@@ -348,8 +348,8 @@ pub struct shampoo_allocator {
     pub struct_size: usize,
     /// Passed to the callbacks. Default: NULL.
     pub user: *mut c_void,
-    /// Allocates `bytes` bytes (\> 0) of memory, aligned to `align` (a power of two). Returns NULL on failure, which makes
-    /// the call fail with SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer; on the CPU they are
+    /// Allocates `bytes` bytes (\> 0) of memory, aligned to `align` (a power of two). Returns NULL on failure: the API
+    /// call then fails with SHAMPOO_E_NOMEM. device_type and device_id are those of the optimizer; on the CPU they are
     /// SHAMPOO_CPU and 0, and stream is NULL. On CUDA the memory is used in the order of stream. If several GPUs of one
     /// process exchange data, all of them must be able to access the memory; cudaMallocAsync() does not ensure that.
     pub allocate: Option<unsafe extern "C" fn(*mut c_void, usize, usize, i32, i32, *mut c_void) -> *mut c_void>,
@@ -387,14 +387,14 @@ pub struct shampoo_optimizer_desc {
     pub struct_size: usize,
     /// SHAMPOO_CPU (default) or SHAMPOO_CUDA. It must equal the device_type of the plan.
     pub device_type: i32,
-    /// Number of the device in CUDA's numbering. Default: 0. On the CPU it must be 0.
+    /// Index of the device in CUDA's numbering. Default: 0. On the CPU it must be 0.
     pub device_id: i32,
     /// Communicator of the ranks that hold the same parameters. Its world and rank must be the plan's replica_world and
-    /// replica_rank. NULL (default): one rank. On the CPU it must take host memory. The optimizer keeps a reference.
+    /// replica_rank. NULL (default): one rank. On the CPU it must take host memory.
     pub replica_comm: *mut shampoo_comm,
     /// Communicator of the ranks that hold the shards of one copy. Its world and rank must be the plan's shard_world and
-    /// shard_rank. NULL (default): each rank updates its shards on its own, and does not learn of errors on other ranks;
-    /// not possible with "shard_mode" gather. On the CPU it must take host memory. The optimizer keeps a reference.
+    /// shard_rank. NULL (default): each rank updates its shards on its own, and does not learn of errors on other ranks.
+    /// shard_mode=gather over several shard ranks requires a communicator. On the CPU it must take host memory.
     pub shard_comm: *mut shampoo_comm,
     /// Memory functions. NULL (default): the library's own.
     pub allocator: *const shampoo_allocator,
@@ -404,7 +404,7 @@ pub struct shampoo_optimizer_desc {
     /// On CUDA, the stream in whose order memory is allocated and the state is initialized. NULL (default) on the CPU.
     pub stream: *mut c_void,
     /// Arena of the state. NULL (default): allocated. Otherwise memory of the optimizer's device, aligned to 64 bytes.
-    /// The call initializes it. It must live until the optimizer is destroyed or another arena is bound.
+    /// Creating the optimizer initializes it. It must live until the optimizer is destroyed or another arena is bound.
     pub state: *mut c_void,
     /// Size of state in bytes, at least what shampoo_plan_bytes() returns for "state". Ignored if state is NULL.
     pub state_bytes: usize,
@@ -412,20 +412,20 @@ pub struct shampoo_optimizer_desc {
 
 /// Memory of one parameter. Begin with SHAMPOO_BUFFERS_INIT. Addresses are on the optimizer's device and aligned for
 /// their dtypes. Arrays are dense and row-major, in the shape of the parameter or of this rank's shard. out may be the
-/// address of param if both have the same dtype; apart from that, out and copy must not overlap other buffers.
+/// address of param if both have the same dtype. Apart from that, neither out nor copy may overlap another buffer.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
 pub struct shampoo_buffers {
     /// sizeof(shampoo_buffers), set by the \_INIT macro.
     pub struct_size: usize,
-    /// The parameter, in param_dtype. Steps read it. May be NULL only if the other three are NULL.
+    /// The parameter, in param_dtype. Steps read it. If it is NULL, the other three must be NULL, too.
     pub param: *const c_void,
     /// The gradient, in grad_dtype. Steps read it. NULL: no gradient. Then the parameter and its state do not change, not
-    /// even by weight decay or momentum, except for the states of averages ("weight_ema", "averaging" schedule_free). out
-    /// and copy still receive the value of param (out receives zeros if the key "output" is updates).
+    /// even by weight decay or momentum; only the states of averages do (key "weight_ema", or averaging=schedule_free).
+    /// out and copy still receive the value of param. With output=updates, out receives zeros instead.
     pub grad: *const c_void,
-    /// The new parameter, in out_dtype; with the key "output" set to updates, the update to be added to the parameter.
-    /// Steps write it. May be NULL only if grad is NULL.
+    /// The new parameter, in out_dtype; with output=updates, the update to be added to the parameter. Steps write it. May
+    /// be NULL only if grad is NULL.
     pub out: *mut c_void,
     /// A copy of the new parameter in copy_dtype, such as bfloat16 for the model. Steps write it. NULL: no copy.
     pub copy: *mut c_void,
@@ -441,8 +441,8 @@ pub struct shampoo_state_entry {
     pub key: *const c_char,
     /// Shape in elements, outermost dim first; ndim entries, the others are 0.
     pub shape: [i64; 8],
-    /// For an entry whose elements correspond to those of the block: index of the block's first element in the whole
-    /// flattened parameter. -1 for other entries, including those whose elements are coordinates in an eigenbasis.
+    /// If the elements correspond one-to-one to those of the block: index of the block's first element in the whole
+    /// flattened parameter. Otherwise -1, for example for coordinates in an eigenbasis.
     pub flat_offset: i64,
     /// Size in the arena, in bytes. Factor matrices and inverse roots of size 128 and above, and all factor matrices of
     /// methods soap and kl_shampoo, are stored as one triangle. Reading and writing always use the full matrix.
@@ -472,14 +472,14 @@ pub struct shampoo_root_info {
     pub method: i32,
     /// Iterations of an iterative method; otherwise 0.
     pub iterations: i32,
-    /// 1: converged to root_tolerance, always with methods 0, 1, 2 and 5. 0: stopped at root_max_iterations; x is the
+    /// 1: converged to root_tolerance; with methods 0, 1, 2 and 5, always 1. 0: stopped at root_max_iterations; x is the
     /// last iterate, so check residual. -1: stopped before root_tolerance was reached, because x no longer improved.
     pub converged: i32,
     /// Number of further attempts by the recovery ladder; 0 if the first attempt succeeded.
     pub retried: i32,
-    /// Largest element of |A x^p - I|, in float64. A is the matrix including epsilon, and p is root_num / (root_den \*
-    /// exponent_multiplier). With pseudo_inverse, I is replaced by the projector onto the eigenvectors that the
-    /// pseudo-inverse keeps. NaN if x^p or the projector cannot be computed; 0 if exponent_multiplier is 0.
+    /// Largest element of |A x^p - I|, in float64. A is the argument `a` + e I, with negative eigenvalues corrected
+    /// (docs/roots.md), and p is root_num / (root_den \* exponent_multiplier). With pseudo_inverse, the projector onto the
+    /// kept eigenvectors replaces I. NaN if x^p or the projector cannot be computed; 0 if exponent_multiplier is 0.
     pub residual: f64,
 }
 
@@ -489,8 +489,8 @@ extern "C" {
     /// - `out` receives the optimizer. Release it with shampoo_optimizer_destroy().
     /// - `options` keys and values as for shampoo_config_parse(), such as "lr=0.01 weight_decay=0.1". NULL or "": the
     ///   defaults. The key "output" must have its default, because parameters are updated in place.
-    /// - `tensors` array of `count` elements, tensor_size bytes apart. data and grad are bound: they must live until
-    ///   other buffers are bound in their place or the optimizer is destroyed. May be NULL if count is 0.
+    /// - `tensors` array of `count` elements, tensor_size bytes apart. The call binds data and grad. May be NULL for
+    ///   count 0.
     /// - `count` number of tensors, \>= 0.
     /// - `tensor_size` sizeof(shampoo_tensor) of the caller.
     /// - returns `SHAMPOO_E_INVALID`: options has a wrong key or value, or a tensor has a wrong field.
@@ -508,7 +508,7 @@ extern "C" {
     pub fn shampoo_version() -> i32;
     /// Describes this build, for logs and bug reports.
     ///
-    /// - returns a JSON object with the members "version", "compiler", "blas" (the library and its kernel for this CPU),
+    /// - returns a JSON object with the members "version", "compiler", "blas" (the BLAS library and its kernel for this CPU),
     ///   "backends" and "root_methods". Ignore members that you do not know. Valid as long as the library is loaded.
     pub fn shampoo_build_info() -> *const c_char;
     /// Returns the name of a status code.
@@ -522,22 +522,22 @@ extern "C" {
     /// - returns the message in English, without a newline at its end; "" if no call has failed yet. Valid until this thread
     ///   calls the library again. It has at most 4095 bytes; a longer message is cut and ends in " ... (cut off)".
     pub fn shampoo_last_error() -> *const c_char;
-    /// Sets the log callback of the process. At first there is none, and messages are dropped: the library never prints.
-    /// Another thread may still deliver a message to the previous callback shortly after this function has returned.
+    /// Sets the log callback of the process. At first there is none, and messages are dropped: the library never prints. A
+    /// thread that is just delivering a message may still call the previous callback after this function has returned.
     ///
     /// - `callback` called for each message. NULL: messages are dropped.
     /// - `user` passed to the callback. May be NULL.
-    /// - `max_level` messages above this level are dropped: 0 (errors only) to 3 (everything).
+    /// - `max_level` 0 (errors only) to 3 (everything). Messages above this level are dropped.
     /// - returns `SHAMPOO_E_INVALID`: max_level is out of range.
     pub fn shampoo_set_log(callback: shampoo_log_callback, user: *mut c_void, max_level: i32) -> shampoo_status;
     /// Loads the CUDA backend, once per process. Creating an optimizer on CUDA or describing the backend loads it
-    /// automatically, from the folder of this library or from where the system finds it. Call this function only if the
-    /// backend is somewhere else. It does not initialize the driver and needs no GPU. Blocks while libraries are loaded.
+    /// automatically, from the folder of this library or from where the system finds it. Call this function only if the file
+    /// is somewhere else. Loading does not initialize the driver and needs no GPU. It blocks.
     ///
     /// - `name_or_path` "cuda": libshampoo_cuda.so.0 (0 is the major version) or libshampoo_cuda.so in the folder of this
     ///   library or, if neither exists, libshampoo_cuda.so.0 as dlopen() finds it. Other values are paths.
     /// - returns `SHAMPOO_OK`: the backend is loaded, by this call or an earlier one.
-    /// - returns `SHAMPOO_E_STATE`: another file was loaded before.
+    /// - returns `SHAMPOO_E_STATE`: name_or_path is a path, and the backend has been loaded from another file before.
     /// - returns `SHAMPOO_E_UNSUPPORTED`: the file was not found, its version differs from that of this library, or a library
     ///   that it needs (cuBLAS, cuSOLVER) was not found. The error names the cause.
     pub fn shampoo_backend_load(name_or_path: *const c_char) -> shampoo_status;
@@ -545,8 +545,8 @@ extern "C" {
     ///
     /// - returns 2: the CPU and CUDA.
     pub fn shampoo_backend_count() -> i32;
-    /// Describes a backend. For CUDA, it loads the backend and initializes the driver. A child process that is forked
-    /// afterwards cannot use CUDA. Blocks until the driver is initialized.
+    /// Describes a backend. For CUDA, it loads the backend and initializes the driver, and blocks until this is done. A
+    /// child process that is forked afterwards cannot use CUDA.
     ///
     /// - `index` 0 for the CPU, 1 for CUDA.
     /// - `info` filled; struct_size must be set.
@@ -557,7 +557,7 @@ extern "C" {
     /// - `out` receives the config. Release it with shampoo_config_destroy().
     /// - returns `SHAMPOO_E_NOMEM`: out of memory.
     pub fn shampoo_config_create(out: *mut *mut shampoo_config) -> shampoo_status;
-    /// Copies a config, for example for a second parameter group that differs in two keys.
+    /// Copies a config, for example to set other values of some keys for a second parameter group.
     ///
     /// - `out` receives the new config. Release it with shampoo_config_destroy().
     /// - `config` copied. The two are independent afterwards.
@@ -593,7 +593,7 @@ extern "C" {
         key: *const c_char,
         value: *const c_char,
     ) -> shampoo_status;
-    /// Sets keys from a string of pairs, such as "lr=0.01 grafting=adam" from a command line, or a whole settings file.
+    /// Sets keys from a string of pairs, such as "lr=0.01 grafting=adam" or the contents of a settings file.
     ///
     /// Pairs `key=value` are separated by blanks, tabs or line ends. Blanks are allowed around "=" but not in values. "#"
     /// begins a comment that ends with its line. The last value of a key counts, but two different presets are an error.
@@ -614,7 +614,7 @@ extern "C" {
     ///
     /// - returns the number, constant while the library is loaded.
     pub fn shampoo_config_key_count() -> i32;
-    /// Describes a key. Keys are in the order of docs/keys.md, which may change between versions.
+    /// Describes a key. Keys are in the order of docs/keys.md. Other versions may have another order.
     ///
     /// - `index` in \[0, shampoo_config_key_count()).
     /// - `info` filled; struct_size must be set.
@@ -655,24 +655,24 @@ extern "C" {
     /// - `plan` not finished yet.
     /// - `desc` name, shape, dtypes and group of the parameter.
     /// - `index_out` receives the index of the parameter for shampoo_optimizer_bind(): 0, 1, ... May be NULL.
-    /// - returns `SHAMPOO_E_INVALID`: the name is missing, empty, taken or not UTF-8; a field is out of range; or there are more
-    ///   than 2^59 elements.
+    /// - returns `SHAMPOO_E_INVALID`: the name is missing, empty, taken or not UTF-8; a field is out of range; or the shape has
+    ///   more than 2^59 elements.
     pub fn shampoo_plan_add_param(
         plan: *mut shampoo_plan,
         desc: *const shampoo_param_desc,
         index_out: *mut i32,
     ) -> shampoo_status;
-    /// Describes which part of a parameter another shard rank holds. With "shard_mode" gather, a plan must know the parts of
-    /// all ranks. It infers them from this rank's own shard if every rank holds the whole parameter, or if the ranks hold
-    /// equal chunks of the flattened parameter or of dim 0 (the last ranks may hold less or nothing). In all other cases,
-    /// each rank calls this function once for every other rank, and all ranks must describe the same shards.
+    /// Describes which elements of a parameter a shard rank holds. With shard_mode=gather, a plan must know the shards of
+    /// all ranks. It infers them if this rank's own shard is the whole parameter, or is this rank's chunk in an equal
+    /// division of the flattened parameter or of dim 0. (In such a division, the last chunks may be shorter or empty.) In
+    /// all other cases, each rank must describe the shards of all other ranks, and all ranks must describe the same shards.
     ///
     /// - `plan` not finished yet.
     /// - `param` index of the parameter.
     /// - `shard_rank` in \[0, shard_world). This rank itself is allowed.
     /// - `desc` the shard. Only shard_form, flat_offset, flat_count, local_offset and local_shape are read.
-    /// - returns `SHAMPOO_E_INVALID`: param or shard_rank is out of range, the shard is not within the parameter, or shard_rank
-    ///   was described differently before.
+    /// - returns `SHAMPOO_E_INVALID`: param or shard_rank is out of range, the shard is not within the parameter, or an earlier
+    ///   call described another shard for shard_rank.
     pub fn shampoo_plan_add_shard(
         plan: *mut shampoo_plan,
         param: i32,
@@ -684,18 +684,18 @@ extern "C" {
     ///
     /// - `plan` not finished yet.
     /// - returns `SHAMPOO_E_INVALID`: one of:
-    ///   - a factor matrix would have a size above 32750, a block more than 2^31 - 1 elements, or the plan more than 2^20
-    ///   blocks: choose another "max_preconditioner_dim";
+    ///   - a factor matrix would be larger than 32750 x 32750, a block would have more than 2^31 - 1 elements, or the plan
+    ///   would have more than 2^20 blocks: choose another "max_preconditioner_dim";
     ///   - a value of a config is out of range for the "computation_dtype" of a parameter;
-    ///   - with method shampoo, "route" auto and "grafting" none, a parameter has a role other than SHAMPOO_HIDDEN:
-    ///   neither preconditioning nor grafting would apply to it;
-    ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard ("shard_mode" local), makes a part of one column, or
-    ///   makes a part whose last dim is merged with another ("use_merge_dims");
-    ///   - a key such as "norm_control" needs norms of whole tensors, but shards are local or a tensor has several blocks;
-    ///   - with method muon: a tensor has fewer than two dims, and "route" is off; both dims of a matrix are above 32750;
-    ///   or shards are local, and "muon_local" is false;
-    ///   - with "shard_mode" gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards overlap
-    ///   or leave gaps, unless each is the whole parameter.
+    ///   - with method shampoo, route=auto and grafting=none, a parameter has a role other than SHAMPOO_HIDDEN: neither
+    ///   preconditioning nor grafting would apply to it;
+    ///   - with fan SHAMPOO_IN_OUT, row_splits divides a flat shard (shard_mode=local), makes a part that has only one
+    ///   column, or makes a part whose last dim is merged with another dim ("use_merge_dims");
+    ///   - a key such as "norm_control" needs norms of whole tensors, but shards are local or stage 4 divides a tensor;
+    ///   - with method muon, both dims of a matrix are above 32750, shards are local although "muon_local" is false, or
+    ///   "route" is off and a tensor has fewer than two dims;
+    ///   - with shard_mode=gather, the shard of some rank is not known (shampoo_plan_add_shard()), or the shards leave
+    ///   gaps or overlap. If each shard is the whole parameter, they may overlap.
     pub fn shampoo_plan_finish(plan: *mut shampoo_plan) -> shampoo_status;
     /// Returns the number of blocks of all owners.
     ///
@@ -711,23 +711,22 @@ extern "C" {
     /// - `info` filled; struct_size must be set.
     /// - returns `SHAMPOO_E_INVALID`: index is out of range.
     pub fn shampoo_plan_block(plan: *const shampoo_plan, index: i64, info: *mut shampoo_block_info) -> shampoo_status;
-    /// Returns how many bytes an optimizer of the plan allocates, or sends in a step, on one rank. The size of the
-    /// workspace is accurate to 1 % on the CPU, and an upper bound on CUDA. Tables in host memory, about 2 kB per block, are
-    /// not included.
+    /// Returns how many bytes an optimizer of the plan allocates, or sends in a step, on one rank. The size of the workspace
+    /// is accurate to 1 % on the CPU, and an upper bound on CUDA. It excludes tables in host memory, about 2 kB per block.
     ///
     /// - `plan` finished.
-    /// - `rank` replica rank, in \[0, replica_world). With "shard_mode" gather over several shard ranks: replica rank \*
-    ///   shard_world + shard rank. -1: this rank.
+    /// - `rank` -1: this rank. Otherwise a replica rank. With shard_mode=gather over several shard ranks, rank is r \*
+    ///   shard_world + s for replica rank r and shard rank s.
     /// - `what` one of:
     ///   - "state": the arena (the memory of all states), exact; the size that shampoo_optimizer_desc.state and
     ///   shampoo_optimizer_bind_state() need;
     ///   - "workspace": everything else that a step needs;
     ///   - "total": state and workspace;
-    ///   - "comm": what the rank sends to other ranks in a step, with padding and headers, but without the few bytes of
-    ///   status (docs/many_ranks.md).
+    ///   - "comm": what the rank sends to other ranks in a step, with padding and headers, but without the few bytes with
+    ///   which ranks exchange errors (docs/many_ranks.md).
     ///
-    ///   With "shard_mode" gather, these are the sizes for a shard_comm that has all_to_all. For a shard_comm without
-    ///   all_to_all, use "workspace.all_gather", "total.all_gather" and "comm.all_gather".
+    ///   With shard_mode=gather, the last three assume a shard_comm with all_to_all. For a shard_comm without it, use
+    ///   "workspace.all_gather", "total.all_gather" and "comm.all_gather".
     /// - `bytes_out` receives the number of bytes.
     /// - returns `SHAMPOO_E_STATE`: the plan is not finished.
     pub fn shampoo_plan_bytes(
@@ -739,9 +738,9 @@ extern "C" {
     /// Creates a communicator from functions of the caller.
     ///
     /// - `out` receives the communicator. Release it with shampoo_comm_destroy().
-    /// - `ops` the functions. The object at ops-\>user must live until ops-\>release is called.
-    /// - returns `SHAMPOO_E_INVALID`: all_gather is NULL, or world, rank or device_type is wrong. The library then never calls
-    ///   release.
+    /// - `ops` the functions. ops-\>user must be valid until ops-\>release is called. If shampoo_comm_from_ops() fails,
+    ///   ops-\>release is never called.
+    /// - returns `SHAMPOO_E_INVALID`: all_gather is NULL, or world, rank or device_type is wrong.
     pub fn shampoo_comm_from_ops(out: *mut *mut shampoo_comm, ops: *const shampoo_comm_ops) -> shampoo_status;
     /// Creates a communicator from an ncclComm_t, with the NCCL that the process has loaded; the library never loads NCCL.
     /// For callers that cannot compile \<shampoo/shampoo_nccl.h\>, such as Python and Java.
@@ -761,15 +760,16 @@ extern "C" {
     ///
     /// - `comm` released. May be NULL.
     pub fn shampoo_comm_destroy(comm: *mut shampoo_comm);
-    /// Creates an optimizer and initializes its state. All state, workspace and threads are allocated here, so that steps
-    /// allocate nothing. Blocks until memory is initialized and all other ranks have made the call.
+    /// Creates an optimizer and initializes its state. All state, workspace and threads are allocated here. Steps allocate
+    /// nothing, except on CUDA to compute a failed root again. The call blocks until memory is initialized and all ranks
+    /// have made the call.
     ///
-    /// Collective over the communicators of desc: the ranks compare their plans, and if one rank fails, all fail with an
-    /// error that names the rank. A rank that has failed before, such as in shampoo_plan_finish(), must still make this
-    /// call, with its unfinished plan, so that the other ranks do not wait for it.
+    /// The call is collective over the communicators of desc: the ranks compare their plans, and if one rank fails, all fail
+    /// with an error that names this rank. If an earlier call with the plan, such as shampoo_plan_finish(), has failed on
+    /// one rank, this rank must still pass the unfinished plan to this function; otherwise the other ranks wait for it.
     ///
     /// - `out` receives the optimizer. Release it with shampoo_optimizer_destroy().
-    /// - `plan` finished, and equal on all ranks.
+    /// - `plan` finished; with the same parameters and keys on all ranks (docs/many_ranks.md).
     /// - `desc` device, communicators and resources.
     /// - returns `SHAMPOO_E_INVALID`: a field of desc, or of a struct that it points to, is wrong; world or rank of a
     ///   communicator differs from the plan, or a communicator is missing; or the plans of two ranks differ.
@@ -784,9 +784,9 @@ extern "C" {
         plan: *const shampoo_plan,
         desc: *const shampoo_optimizer_desc,
     ) -> shampoo_status;
-    /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. On the
-    /// CPU, it blocks until the library's threads have ended, unless other optimizers use them. On CUDA, it blocks until all
-    /// steps are done, which invalidates every stream capture in progress.
+    /// Releases an optimizer: frees its memory, then calls the release callbacks. Bound buffers are not touched. On the CPU,
+    /// it blocks until the library's threads have ended, unless other optimizers use them. On CUDA, it blocks until all
+    /// steps are done; this wait invalidates every stream capture in progress.
     ///
     /// - `opt` released, with all strings that it returned. May be NULL.
     pub fn shampoo_optimizer_destroy(opt: *mut shampoo_optimizer);
@@ -795,9 +795,8 @@ extern "C" {
     ///
     /// - `opt` changed.
     /// - `first` index of the first parameter.
-    /// - `count` number of parameters, \>= 0. On failure, none of them is bound.
-    /// - `buffers` array of `count` elements, buffers\[0\].struct_size bytes apart, all with the same struct_size. May be
-    ///   NULL if count is 0.
+    /// - `count` number of parameters, \>= 0. On failure, no binding changes.
+    /// - `buffers` array of `count` structs of the same struct_size, without gaps. May be NULL if count is 0.
     /// - returns `SHAMPOO_E_INVALID`: a parameter is out of range, a required address is NULL or misaligned, or out or copy
     ///   overlaps another buffer of its parameter.
     pub fn shampoo_optimizer_bind(
@@ -812,11 +811,12 @@ extern "C" {
     ///
     /// - `opt` changed.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
-    /// - `key` "lr", "beta1", "weight_decay" or "gradient_scale". beta1 must be above 0 in the plan.
+    /// - `key` "lr", "beta1", "weight_decay" or "gradient_scale". beta1: only if it is above 0 in the plan.
     /// - `dtype` of the number: SHAMPOO_F32 or SHAMPOO_F64. Ignored if value is NULL.
-    /// - `value` address of the number; on the CPU it needs no alignment. Steps check the range of the number. NULL
-    ///   unbinds it: later steps use the number that was read last (CPU), or the value that was set last (CUDA).
+    /// - `value` address of the number; on the CPU it needs no alignment. Steps check its range. NULL unbinds the key:
+    ///   later steps use the number that was read last (CPU), or the value that was set last (CUDA).
     /// - returns `SHAMPOO_E_INVALID`: there is no such group, key or dtype, or value is misaligned on CUDA.
+    /// - returns `SHAMPOO_E_STATE`: key is beta1, and is 0 in the plan.
     pub fn shampoo_optimizer_bind_scalar(
         opt: *mut shampoo_optimizer,
         group: i32,
@@ -824,15 +824,14 @@ extern "C" {
         dtype: i32,
         value: *const c_void,
     ) -> shampoo_status;
-    /// Binds the arenas that steps read and write, so that a step can read one arena and write another. One arena holds all
-    /// state, including step counters. Its layout depends on the plan alone, so a copy of its bytes can restore the state.
+    /// Binds the arenas that steps read and write, so that a step can read one arena and write another. Each arena holds a
+    /// whole state, including step counters. The layout depends only on the plan and the version of the library, so a copy
+    /// of the bytes can restore the state.
     ///
     /// The arenas stay bound until this function is called again; steps do not swap them. If they are distinct, every step
     /// reads the same state_in: to continue from the new state, bind the arenas with exchanged roles. Functions of the
-    /// sections State and Checkpoints use the last state_out. On CUDA, after the caller has written to an arena, for example
-    /// to restore a copy, call this function with NULL and NULL, then bind the arena again. Otherwise the next step can fail
-    /// with SHAMPOO_E_STATE or, if "root_async" is above 0, use outdated roots. If state_in is not the arena that the last
-    /// step wrote, the next step waits for the stream once.
+    /// sections State and Checkpoints use the state_out that is bound. On CUDA, after the caller has written to an arena,
+    /// for example to restore a copy, call this function with NULL and NULL, and then bind the arena again (docs/cuda.md).
     ///
     /// - `opt` changed.
     /// - `state_in` arena that steps read. It must contain the state of an optimizer with an equal plan.
@@ -851,10 +850,11 @@ extern "C" {
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
     /// - `key` a key whose shampoo_key_info.changeable is 1: "lr", "beta1", "beta2", "epsilon", "root_relative_epsilon",
     ///   "momentum", "weight_decay", "grafting_beta2", "grafting_epsilon", "shampoo_beta", "adam_lr" or "gradient_scale".
-    /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, one of
-    ///   epsilon and root_relative_epsilon is above 0 in the plan, and must stay above 0; the other one must stay 0. With
-    ///   root_rank_handling pseudo_inverse, both must stay 0 instead. With grafting adagrad, grafting_beta2 must stay 1.
-    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed, or the value is out of range.
+    /// - `value` in the range of the key and of the computation dtype of the group's blocks. With method shampoo, epsilon
+    ///   and root_relative_epsilon must stay above 0 if they are above 0 in the plan, and must stay 0 if they are 0 in the
+    ///   plan. With grafting=adagrad, grafting_beta2 must stay 1.
+    /// - returns `SHAMPOO_E_INVALID`: there is no such group or key, the key cannot be changed or is not read by the group's
+    ///   method, or the value is out of range.
     /// - returns `SHAMPOO_E_STATE`: key is beta1 or momentum, and is 0 in the plan, which therefore has no state for it. Create
     ///   the plan with a value above 0, and set the key to 0 until it is needed.
     pub fn shampoo_optimizer_set(
@@ -864,9 +864,9 @@ extern "C" {
         value: f64,
     ) -> shampoo_status;
     /// Returns the value of a hyper-parameter of a group, as the config or the last shampoo_optimizer_set() has set it. On
-    /// the CPU, if a scalar is bound to the key, this is the number that the last step has read. Some values leave the
-    /// choice to the library: "auto", -1 for "start_preconditioning_step", and 0 for "threads". For these, this function
-    /// returns the number that the library uses (for threads: at most), if that number is the same for all blocks.
+    /// the CPU, if a scalar is bound to the key, this is the number that the last step has read. If the value is "auto", or
+    /// -1 for "start_preconditioning_step", this function returns the number that the library uses, if it is the same for
+    /// all blocks. If "threads" is 0, it returns the largest number of threads that a step can use.
     ///
     /// - `opt` read.
     /// - `group` a group of the plan; 0 is the group of the plan's own config.
@@ -887,21 +887,21 @@ extern "C" {
     /// - all parameters are bound, and factor matrices whose inverse roots are due are finite;
     /// - no gradient (with coupled weight decay, also no parameter) has NaN, infinity or a value that overflows a state.
     ///
-    /// If a check fails, the step fails: parameters, state and step counters are unchanged, and the caller may continue, for
-    /// example skip the batch or lower the loss scale. If only the last check fails, the key "on_nonfinite" can let the step
-    /// succeed instead: skip_block skips the affected blocks, and skip_step skips all blocks. The outputs of skipped blocks
-    /// are written as for a missing gradient (shampoo_buffers.grad). Steps allocate no memory.
+    /// If a check fails, the step fails. Parameters and step counters are then unchanged, and so is the state, except in
+    /// some cases with replicas (docs/many_ranks.md). The caller may continue, for example with a lower loss scale. If only
+    /// the second check fails, the key "on_nonfinite" can let the step succeed instead: skip_block skips the affected
+    /// blocks, and skip_step skips all blocks. out and copy of a skipped block are written as for a missing gradient.
     ///
-    /// Two problems are found only after the step has written states. The step then logs and counts them, and succeeds:
-    /// - No method can compute an inverse root (docs/roots.md). The block keeps its previous root (counter "root_reused").
-    ///   If this happens to a factor matrix at more than "root_failure_tolerance" refreshes in a row, the next step fails.
-    /// - The direction of a block is not finite, or would overflow the momentum, the parameter or the copy; or, only with
-    ///   several ranks, a state would overflow. The update of the block is skipped (counter "nonfinite_blocks"). If
-    ///   "on_nonfinite" is error, the default, the next step fails.
+    /// Two problems are found after the step has written states. The step then logs and counts them, and succeeds:
+    /// - An inverse root cannot be computed (docs/roots.md). The block keeps its previous root (counter "root_reused"). If
+    ///   more than "root_failure_tolerance" refreshes of a factor matrix fail in a row, the next step fails.
+    /// - The direction of a block is not finite, or the momentum, out or copy would overflow. With several ranks, the step
+    ///   may find only now that another state would overflow. The update of the block is skipped (counter
+    ///   "nonfinite_blocks"). If "on_nonfinite" is error, the default, the next step fails.
     ///
-    /// With several ranks the call is collective. If a rank fails, all ranks fail (docs/many_ranks.md has exceptions). On
-    /// the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream and checks its
-    /// inputs there; by default a later call reports its errors ("status_lag"). It can be captured into a CUDA graph.
+    /// With several ranks the call is collective: if it fails on one rank, it fails on all (docs/many_ranks.md has
+    /// exceptions). On the CPU it blocks until the step is done. On CUDA (docs/cuda.md) the step is enqueued on the stream
+    /// and checks its inputs there; by default a later call reports its errors ("status_lag"). CUDA graphs can capture it.
     ///
     /// - `opt` stepped.
     /// - `stream` on CUDA the stream of the step. NULL on the CPU.
@@ -909,26 +909,26 @@ extern "C" {
     /// - returns `SHAMPOO_E_INVALID`: a bound scalar is out of range, a key has different values on different ranks, or a
     ///   gradient is NULL on some ranks only.
     /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound: call shampoo_optimizer_bind(), with grad NULL if it has no
-    ///   gradient. Or a failed load has left the state unusable, a step counter in the state is out of range, or counters
-    ///   or parameters (key "verify_replicas") differ between ranks. On CUDA also: a step at which roots are due was
-    ///   captured, a graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
-    /// - returns `SHAMPOO_E_NUMERIC`: a gradient is not finite, or a state would overflow: the error names the parameter, the
-    ///   block and the element, and what to try. Or a factor matrix is not finite, or its root has failed too often.
+    ///   gradient. Or a failed load has left the state unusable, a step counter is out of range, or step counters or (with
+    ///   "verify_replicas") parameters differ between ranks. On CUDA also: a step at which roots are due was captured, a
+    ///   graph was replayed at such a step, or the caller wrote to the arena (shampoo_optimizer_bind_state()).
+    /// - returns `SHAMPOO_E_NUMERIC`: a gradient is not finite, or a state would overflow: the error names the element and what
+    ///   to try. Or a factor matrix is not finite, its root has failed too often, or the last step has skipped an update.
     /// - returns `SHAMPOO_E_COMM`: a collective has failed, or a CUDA call has failed in an earlier step with several ranks.
     ///   Parameters may be partly written, and every later step fails.
     pub fn shampoo_optimizer_step(opt: *mut shampoo_optimizer, stream: *mut c_void) -> shampoo_status;
     /// Writes averages of the parameters, for evaluation and for use after training: (1 - blend) times the parameter plus
     /// blend times its average. The keys "averaging" and "weight_ema" select the average. Parameters without an average are
-    /// copied. Parameters and state are unchanged. With several ranks the call is collective. On CUDA it is enqueued on the
-    /// last call's stream, which must not be in a capture. It blocks if it exchanges data with other ranks.
+    /// copied. Parameters and state are unchanged. With replicas or shard_mode=gather, the call is collective and blocks. On
+    /// CUDA it is enqueued on the optimizer's last stream, which must not be in a capture.
     ///
     /// - `opt` read.
     /// - `blend` in \[0, 1\]; 1 writes the averages.
     /// - `count` the number of parameters of the plan.
-    /// - `weights` for each parameter, memory that receives the result for the part that this rank holds. It has the form
-    ///   of shampoo_buffers.out, must not overlap the parameter, and can be the memory of the gradient. NULL: no result.
-    /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound, a failed load has left the state unusable, counters or
-    ///   parameters differ between ranks, another rank makes a step instead, or the last call's stream is in a capture.
+    /// - `weights` for each parameter, memory that receives the result for the elements that this rank holds. It has the
+    ///   form of shampoo_buffers.out. It must not overlap the parameter, but may be the gradient. NULL: no result.
+    /// - returns `SHAMPOO_E_STATE`: a parameter has never been bound, a failed load has left the state unusable, step counters or
+    ///   parameters differ between ranks, another rank makes a step, or the optimizer's last stream is in a capture.
     pub fn shampoo_optimizer_export(
         opt: *mut shampoo_optimizer,
         blend: f64,
@@ -937,14 +937,14 @@ extern "C" {
     ) -> shampoo_status;
     /// Reports the first error of the CUDA steps that were enqueued since the last report, as shampoo_optimizer_step() would
     /// report it. Failed roots and skipped updates are not reported here, but by the next step. On the CPU there is never
-    /// anything to report. On CUDA with several ranks the call is collective. If wait is not 0, the call blocks until all
-    /// steps are done, including replays on the stream of the last call.
+    /// anything to report. On CUDA with several ranks the call is collective. If it waits (see wait), it blocks until all
+    /// steps are done, including replays on the optimizer's last stream.
     ///
     /// - `opt` queried.
     /// - `wait` 0: report only what is known without waiting; several ranks on CUDA always wait. Any other value: wait.
-    /// - `step_out` receives the number of the rejected step, or 0 if there is none. Calls of shampoo_optimizer_step()
+    /// - `step_out` receives the number of the failed step, or 0 if no step failed. Calls of shampoo_optimizer_step()
     ///   that enqueued a step are numbered from 1; a graph replay has the number of the captured call. May be NULL.
-    /// - returns `SHAMPOO_OK`: no step has been rejected since the last report.
+    /// - returns `SHAMPOO_OK`: no step has failed since the last report.
     /// - returns otherwise the code with which shampoo_optimizer_step() would have failed, or SHAMPOO_E_COMM.
     pub fn shampoo_optimizer_status(opt: *mut shampoo_optimizer, wait: i32, step_out: *mut i64) -> shampoo_status;
     /// Returns the message of the last failed call with this optimizer, on any thread. Functions that take the optimizer as
@@ -953,37 +953,34 @@ extern "C" {
     /// - `opt` queried. NULL gives "".
     /// - returns the message; "" if no call has failed. Valid until the next call with the optimizer.
     pub fn shampoo_optimizer_error(opt: *const shampoo_optimizer) -> *const c_char;
-    /// Returns a counter of the optimizer. Counters are 0 in a new optimizer, unless noted. On CUDA they include only the
-    /// steps whose outcome a later call has read from the device. Keys:
+    /// Returns a counter or another statistic of the optimizer. All are 0 in a new optimizer, unless noted. On CUDA they
+    /// include only the steps whose outcome a later call has read from the device. Their names:
     ///
     /// - "steps": steps made.
     /// - "step.G": step counter of group G. It is part of the state, so loading or writing the state sets it. A step without
     ///   a gradient in the group does not count, unless the key "count_empty_steps" is true. On CUDA the call blocks: it
-    ///   reads the counter in the order of the last call's stream, and does not wait for replays on other streams.
-    /// - "skipped_steps": steps skipped because of "on_nonfinite" skip_step; they are not among "steps".
-    /// - "nonfinite_blocks": how often a block caused a skip: its gradient could not be used, or its direction was not
-    ///   finite or would have overflowed. With "on_nonfinite" skip_step, the other blocks of a skipped step are not counted.
-    ///   With "shard_mode" gather, a rank counts blocks that it owns or holds a part of.
+    ///   reads the counter in the order of the optimizer's last stream, and does not wait for replays on other streams.
+    /// - "skipped_steps": steps skipped because of on_nonfinite=skip_step; they are not among "steps".
+    /// - "nonfinite_blocks": how often a block caused a skip, because its gradient or its direction was not finite, or
+    ///   because a state, out or copy would have overflowed. With on_nonfinite=skip_step, the other blocks of a skipped step
+    ///   are not counted. With shard_mode=gather, a rank counts blocks that it owns or of which it holds elements.
     /// - "root_computed": inverse roots and eigenbases computed. Of these, by method: "root_scalar", "root_diagonal",
     ///   "root_eigen", "root_newton", "root_higher_order", "root_cans".
     /// - "root_retried": roots that the recovery ladder (docs/roots.md) computed after the first attempt failed. Of these,
-    ///   by rung: "root_retried_float64" (the same method in float64), "root_retried_eigen" (eigendecomposition in float64),
-    ///   "root_retried_dsyevr", "root_retried_dsyev" (other drivers of LAPACK). On CUDA: "root_retried_device"
-    ///   (eigendecomposition of one matrix instead of a batch), "root_retried_device_newton" (Newton iteration).
+    ///   by rung: "root_retried_float64", "root_retried_eigen", "root_retried_dsyevr", "root_retried_dsyev" and, only on
+    ///   CUDA, "root_retried_device" and "root_retried_device_newton".
     /// - "root_reused": previous roots kept because every rung failed.
     /// - "seconds.check", "seconds.factor_update", "seconds.roots", "seconds.preconditioning", "seconds.elementwise": the
     ///   time that all steps together spent in the named phase, in seconds; 0 unless "track_times" is true. On the CPU, the
     ///   times of all threads are added. On CUDA, the time is measured in the stream.
     /// - "root_error.STAT" and "root_residual.STAT", if "track_root_residuals" is true: errors of the inverse roots of the
-    ///   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices, or
-    ///   worst: the index of the matrix with the largest error, counted from 0 over the factor matrices of all blocks in the
-    ///   order of the plan; -1 if nothing is tracked. The log names this matrix (level 2).
+    ///   last refresh (docs/roots.md). STAT is mean, median, p90 (the 90th percentile) or max over all factor matrices. STAT
+    ///   can also be worst: the index of the matrix with the largest error (docs/roots.md), or -1 if nothing is tracked.
     ///
     /// - `opt` queried.
-    /// - `key` one of those above.
+    /// - `key` one of the names above.
     /// - `value_out` receives the number.
-    /// - returns `SHAMPOO_E_STATE`: for "step.G": a failed load has left the state unusable or, on CUDA, the last call's stream
-    ///   is in a capture.
+    /// - returns `SHAMPOO_E_STATE`: for "step.G": a failed load has left the state unusable, or the last stream is in a capture.
     pub fn shampoo_optimizer_stat(
         opt: *const shampoo_optimizer,
         key: *const c_char,
@@ -1006,13 +1003,11 @@ extern "C" {
         index: i64,
         entry: *mut shampoo_state_entry,
     ) -> shampoo_status;
-    /// Copies elements of an entry out of the state (if arenas are bound: out of the last state_out). Blocks until the copy
-    /// is done. On CUDA it follows all steps on the stream.
+    /// Copies elements of an entry out of the state. Blocks until the copy is done.
     ///
     /// - `opt` read.
     /// - `index` in \[0, number of entries).
-    /// - `first` index of the first element, row-major in the shape of the entry; for a symmetric entry, in the full
-    ///   matrix.
+    /// - `first` index of the first element, row-major in the entry's shape; for a symmetric entry, in the full matrix.
     /// - `count` number of elements.
     /// - `dst` receives `count` elements of the entry's dtype.
     /// - `dst_bytes` size of dst in bytes.
@@ -1030,7 +1025,7 @@ extern "C" {
         dst_device_type: i32,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Copies elements into an entry of the state (if arenas are bound: of the last state_out). Blocks during the copy.
+    /// Copies elements into an entry of the state. Blocks until the copy is done.
     ///
     /// - `opt` changed.
     /// - `index` in \[0, number of entries).
@@ -1053,21 +1048,21 @@ extern "C" {
         src_device_type: i32,
         stream: *mut c_void,
     ) -> shampoo_status;
-    /// Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. If arenas are
-    /// bound, it saves the last state_out. The parameters are not saved: the caller must save them.
+    /// Saves the states of the optimizers of all ranks as one checkpoint: safetensors files and a JSON index. The parameters
+    /// are not saved: the caller must save them.
     ///
-    /// The index is written last, so earlier checkpoints in the directory remain intact if a save fails or is killed. A
-    /// successful save then removes all but the newest checkpoints; the key "checkpoint_keep" is the number that remains.
-    /// Collective over world. Blocks until the files have been written to disk.
+    /// The index is written last. If a save fails or is killed, earlier checkpoints in the directory remain intact. A
+    /// successful save removes old checkpoints; the largest "checkpoint_keep" of all optimizers is the number that remains.
+    /// The call is collective over world, and blocks until the files have been written to disk.
     ///
     /// - `opts` the optimizers of this rank. Usually each rank has one optimizer with the same plan, but ranks may have
     ///   different optimizers, for example in a mixture of experts. Two optimizers of a rank must not have parameters of
-    ///   the same name. Equal names on different ranks mean one parameter, with equal dtype, shape, step and
-    ///   hyper-parameters. If several ranks keep states of the same elements, for example replicas without a
-    ///   replica_comm, these ranks must have equal plans and states.
+    ///   the same name. Equal names on different ranks mean one parameter: its dtype, shape, step counter and
+    ///   hyper-parameters must be the same on these ranks. If several ranks keep states of the same elements, for example
+    ///   replicas without a replica_comm, these ranks must have equal plans and states.
     /// - `count` number of optimizers of this rank, \>= 0.
-    /// - `world` communicator of all ranks of the job. It takes host memory, or device memory if every rank has an
-    ///   optimizer on CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
+    /// - `world` communicator of all ranks of the job. It may take device memory only if every rank has an optimizer on
+    ///   CUDA (otherwise SHAMPOO_E_UNSUPPORTED). NULL: one rank.
     /// - `directory` path that all ranks see. It is created if it does not exist; its parent must exist.
     /// - `stream` on CUDA the stream of the copies. NULL on the CPU.
     /// - returns `SHAMPOO_E_INVALID`: an argument is wrong on some rank, names clash, or an optimizer has more ranks than world.
@@ -1085,16 +1080,18 @@ extern "C" {
     /// Loads a checkpoint, which any number of ranks can have saved. Training continues with bit-identical results if blocks
     /// and hyper-parameters are the same and the caller restores the parameters.
     ///
-    /// Names and shapes of all parameters, dtypes of states, "method", "second_moment", and the grafting method (if it has a
-    /// state) must match, and the checkpoint must have every state that the optimizers need (docs/checkpoints.md). Other
-    /// hyper-parameters are those of the loading optimizer; the log lists the differences. The key "on_block_mismatch" says
-    /// what happens to blocks that the checkpoint does not have, for example because "shard_mode" is local and the number of
-    /// shards differs; by default the load fails. A load that fails leaves the optimizers unchanged, with one exception: a
-    /// failure while large states are written can make the optimizers unusable. Steps then fail with SHAMPOO_E_STATE until a
-    /// load succeeds. Collective over world. Blocks until the load is done.
+    /// Names and shapes of parameters, dtypes of states and "method" must match. Some values of "grafting" and
+    /// "second_moment" add a state, and others do not. For each of the two keys, if the saved value and the value of the
+    /// optimizer both add a state, these values must match. The checkpoint must have every state that the optimizers need
+    /// (docs/checkpoints.md). Other hyper-parameters are those of the loading optimizer; the log lists the differences. The
+    /// key "on_block_mismatch" says what happens to blocks that the checkpoint does not have, for example because
+    /// "shard_mode" is local and the number of shards differs; by default the load fails. A load that fails leaves the
+    /// optimizers unchanged, with one exception: a failure while large states are written can make the optimizers unusable.
+    /// Steps then fail with SHAMPOO_E_STATE until a load succeeds. The call is collective over world, and blocks until the
+    /// load is done.
     ///
     /// - `opts` the optimizers of this rank. Together, the optimizers of all ranks must have all parameters of the
-    ///   checkpoint. If arenas are bound, the last state_out is written: bind it as the next state_in.
+    ///   checkpoint. If arenas are bound, state_out is written: bind it as the next state_in.
     /// - `count` number of optimizers of this rank, \>= 0.
     /// - `world` as for shampoo_save().
     /// - `directory` a directory, whose last checkpoint is loaded, or the path of the index of a checkpoint.
@@ -1112,20 +1109,20 @@ extern "C" {
     ) -> shampoo_status;
     /// Computes the inverse root x = (a + e I)^(-exponent_multiplier \* root_den / root_num) of a symmetric matrix, as a step
     /// does with a factor matrix, including the recovery ladder. e is root_relative_epsilon times the mean eigenvalue of `a`
-    /// (its trace divided by n), or epsilon if that key is set instead. With root_method higher_order, epsilon is relative
-    /// to a bound on the largest eigenvalue. With root_relative_epsilon, the root of a matrix of zeros or subnormal numbers
-    /// is the identity. docs/roots.md describes the methods (key "root_method"), negative eigenvalues and root_rank_handling
-    /// pseudo_inverse. If newton or higher_order stops at root_max_iterations, this function returns the last iterate
-    /// (info-\>converged is 0), whereas a step uses it only if its residual is small.
+    /// (its trace divided by n), or, if the key "epsilon" is above 0, epsilon. With root_method=higher_order, epsilon is
+    /// relative to a bound on the largest eigenvalue. With root_relative_epsilon above 0, the root of a matrix of zeros and
+    /// subnormal numbers is the identity. docs/roots.md describes the methods (key "root_method"), negative eigenvalues and
+    /// root_rank_handling=pseudo_inverse. If newton or higher_order stops at root_max_iterations, this function returns the
+    /// last iterate (info-\>converged is 0), whereas a step uses it only if its residual is small.
     ///
-    /// - `config` read: "epsilon" (which may be 0 here), "exponent_multiplier", and all keys that begin with "root\_". If
-    ///   "root_dtype" is auto, dtype is used.
+    /// - `config` read: "epsilon" (which may be 0 here), "exponent_multiplier", "row_sum_epsilon", and all keys that
+    ///   begin with "root\_". If "root_dtype" is auto, dtype is used.
     /// - `n` number of rows and of columns of the matrix, 1..32750.
     /// - `dtype` of `a` and x: SHAMPOO_F32 or SHAMPOO_F64.
     /// - `a` n \* n elements, row-major, symmetric. Elements on and below the diagonal are read.
     /// - `x` receives n \* n elements, row-major, exactly symmetric. It may equal `a`; otherwise the two must not overlap.
-    /// - `root_num` numerator of the order of the root, \>= 1. The inverse fourth root has root_num 4 and root_den 1.
-    /// - `root_den` denominator of the order, \>= 1. With root_method newton, it must divide root_num.
+    /// - `root_num` numerator of the degree of the root, \>= 1. The inverse fourth root has root_num 4 and root_den 1.
+    /// - `root_den` denominator of the degree, \>= 1. With root_method=newton, it must divide root_num.
     /// - `info` filled; struct_size must be set. May be NULL.
     /// - returns `SHAMPOO_E_INVALID`: n, dtype or the root is out of range, or values of the config contradict each other.
     /// - returns `SHAMPOO_E_NUMERIC`: `a` has a NaN or infinity, or no finite root was found, for example because epsilon is 0

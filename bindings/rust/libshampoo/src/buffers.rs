@@ -10,7 +10,7 @@ use std::os::raw::c_void;
 use std::ptr::{null, null_mut};
 use std::slice;
 
-/// The address, the length and the dtype of a slice that a [`Buffers`] borrows.
+/// A slice that a [`Buffers`] borrows: its address, its length, its dtype, and whether it is mutable.
 #[derive(Clone, Copy, Debug)]
 struct Slot {
     pointer: *mut c_void,
@@ -142,8 +142,8 @@ impl<'a> Buffers<'a> {
         self
     }
 
-    /// Sets the memory to which steps write the new parameter. If the key "output" is "updates", steps write the update
-    /// instead, and the caller adds the update to the parameter.
+    /// Sets the memory to which steps write the new parameter. With `output=updates`, steps write the update instead,
+    /// and the caller adds the update to the parameter.
     pub fn with_out<T: Element>(mut self, out: &'a mut [T]) -> Self {
         self.out = Some(Slot::write(out));
         self
@@ -206,7 +206,7 @@ impl<'a> Buffers<'a> {
             None => {
                 return Err(Error::invalid(format!(
                     "parameter {:?}: the output is missing; set it with with_out(), because the parameter is \
-                     read-only, the key \"output\" is \"updates\", or out_dtype differs from dtype",
+                     read-only, or output=updates is set, or out_dtype differs from dtype",
                     param.name
                 )))
             }

@@ -14,7 +14,7 @@ use std::os::raw::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-/// Options of a new optimizer. By default, it is for one rank, and the library provides memory and threads.
+/// Options of a new optimizer. By default, the optimizer is for one rank, and the library provides memory and threads.
 pub struct OptimizerBuilder<'a> {
     plan: &'a Plan,
     desc: sys::shampoo_optimizer_desc,
@@ -45,7 +45,7 @@ impl<'a> OptimizerBuilder<'a> {
         OptimizerBuilder { plan, desc, comms: [None, None], executor: None, allocator: None }
     }
 
-    /// Sets the number of the CUDA device. On the CPU it must be 0.
+    /// Sets the index of the CUDA device. On the CPU it must be 0.
     pub fn device_id(mut self, id: i32) -> Self {
         self.desc.device_id = id;
         self

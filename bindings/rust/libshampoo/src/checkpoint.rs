@@ -34,7 +34,8 @@ fn call(function: Call, optimizers: &mut [&mut Optimizer], world: Option<&Comm>,
 }
 
 /// Saves the states of the optimizers of all ranks as one checkpoint: safetensors files with an index. Any number of
-/// ranks can load the checkpoint. Parameters are not saved.
+/// ranks can load the checkpoint, but with `shard_mode=local` the number of shards must be the same. Parameters are not
+/// saved.
 ///
 /// `optimizers` contains the optimizers of this rank. The call is collective over `world`, the communicator of all
 /// ranks of the job. Pass None if there is only one rank.

@@ -71,8 +71,8 @@ pub trait Communicator: Send + Sync {
     /// Returns whether [`abort`](Communicator::abort) is implemented. [`Comm::new`] calls this method once.
     ///
     /// Without `abort`, an optimizer on the CPU reports a failed exchange to the other ranks in one more exchange: the
-    /// next exchange of the same step or, if there is none, the first exchange of its next step. Until then, the other
-    /// ranks wait.
+    /// next exchange of the same step or, if there is none, the first exchange of the next step. Until then, the
+    /// other ranks wait.
     fn has_abort(&self) -> bool {
         false
     }
@@ -163,8 +163,8 @@ unsafe extern "C" fn release(user: *mut c_void) {
     let _ = callback::run(|| drop(Box::from_raw(user.cast::<User>())));
 }
 
-/// A reference to a communicator of the library. Optimizers keep references of their own, so a `Comm` can be dropped
-/// before its optimizers. The [`Communicator`] is dropped after its last use.
+/// A reference to a communicator of the library. Optimizers keep separate references, so a `Comm` can be dropped before
+/// the optimizers that use the communicator. The [`Communicator`] is dropped after its last use.
 ///
 /// Only one call at a time can use a communicator, even if several optimizers share it. Meanwhile, any other call that
 /// needs the communicator fails with [`Code::State`](crate::Code::State). This applies to calls on other threads, and

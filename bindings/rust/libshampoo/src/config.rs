@@ -117,7 +117,7 @@ impl Config {
         Ok(Config::own(handle))
     }
 
-    /// Returns a copy, for example for a parameter group that differs in two keys.
+    /// Returns a copy, for example to set other values of some keys for a parameter group.
     ///
     /// # Errors
     ///
@@ -175,7 +175,7 @@ impl Config {
     /// value. If the call fails, no key changes.
     pub fn parse(&mut self, options: &str) -> Result<&mut Self> {
         let options = c_string("options", options)?;
-        // SAFETY: the text is a C string, which the library copies.
+        // SAFETY: options is a C string, which the library copies.
         check(unsafe { sys::shampoo_config_parse(self.as_ptr(), options.as_ptr()) })?;
         Ok(self)
     }

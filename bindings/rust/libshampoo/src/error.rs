@@ -81,13 +81,13 @@ impl Error {
         self.code
     }
 
-    /// Returns the message. It names the wrong argument, its value and what was expected, and explains what to do.
+    /// Returns the message. It names the wrong argument, its value and the expected values, and explains the remedy.
     pub fn message(&self) -> &str {
         &self.message
     }
 
-    /// Returns the number of the step on CUDA whose failure [`Optimizer::status`](crate::Optimizer::status) reported
-    /// with this error, counted from 1. Returns `None` for all other errors.
+    /// If [`Optimizer::status`](crate::Optimizer::status) reported the failure of a step on CUDA with this error,
+    /// returns the number of the step, at least 1. Returns `None` for all other errors.
     pub fn step(&self) -> Option<i64> {
         self.step
     }

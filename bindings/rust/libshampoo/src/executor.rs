@@ -9,8 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Runs parallel work on threads of the program instead of the library's threads. Results do not depend on the
 /// executor.
 pub trait Executor: Send + Sync {
-    /// Returns the largest `count` that [`parallel_for`](Executor::parallel_for) accepts, at least 1. `count` also
-    /// never exceeds the number of threads of the plan. The crate calls this method once for each optimizer.
+    /// Returns the largest `count` that [`parallel_for`](Executor::parallel_for) accepts. It must be above 0. In
+    /// calls of the library, `count` also never exceeds the number of threads of the plan. The crate calls this method
+    /// once for each optimizer.
     fn threads(&self) -> usize;
 
     /// Runs `task(i)` once for each i below `count`, on any threads, in parallel or one after another. Returns after
@@ -56,7 +57,7 @@ unsafe extern "C" fn release(user: *mut c_void) {
 }
 
 /// Returns the struct through which the library calls the executor. The optimizer that is created with the struct calls
-/// `release` after the last use of the executor; `release` drops the executor. If creating the optimizer fails, call
+/// `release` after the last use of the executor. `release` drops the executor. If creating the optimizer fails, call
 /// [`discard`].
 pub(crate) fn describe(executor: Box<dyn Executor>) -> sys::shampoo_executor {
     let mut desc = sys::shampoo_executor::new();

@@ -109,11 +109,12 @@ impl Optimizer {
     ///
     /// - [`Code::Numeric`]: a gradient is not finite, or a state would overflow. Parameters have not changed, and with
     ///   one rank, the state has not changed either. Training can continue.
-    /// - [`Code::Invalid`]: a buffer does not have the length or dtype of its parameter, or the inputs of the ranks
-    ///   differ.
+    /// - [`Code::Invalid`]: a buffer does not have the length or dtype of its parameter, a key has different values on
+    ///   different ranks, or a gradient is missing on some ranks only.
     /// - [`Code::Comm`]: a collective failed, in this step or an earlier one.
-    /// - [`Code::State`]: a communicator is in use by another call, or the optimizer is on CUDA. On CUDA, use
-    ///   [`bind_raw`](Optimizer::bind_raw) and [`step_raw`](Optimizer::step_raw).
+    /// - [`Code::State`]: a communicator is in use by another call, the optimizer is on CUDA, or there is a cause that
+    ///   the C header lists for `shampoo_optimizer_step`. On CUDA, use [`bind_raw`](Optimizer::bind_raw) and
+    ///   [`step_raw`](Optimizer::step_raw).
     pub fn step(&mut self, buffers: &mut [Buffers<'_>]) -> Result<()> {
         self.read_addresses("step", buffers)?;
         let _using = CommUse::begin(&self.in_use)?;
@@ -136,7 +137,7 @@ impl Optimizer {
     /// let (mut w, mut average) = ([1.0f32; 4], [0.0f32; 4]);
     /// opt.step(&mut [Buffers::new(&mut w).with_grad(&[0.5f32; 4])])?;
     /// opt.export(1.0, &mut [Buffers::read_only(&w).with_out(&mut average)])?;
-    /// assert_eq!(average, w); // the average starts from the parameter after step 1
+    /// assert_eq!(average, w); // after step 1, the average is equal to the parameter
     /// # Ok::<(), libshampoo::Error>(())
     /// ```
     ///
@@ -144,8 +145,8 @@ impl Optimizer {
     ///
     /// - [`Code::Invalid`]: `blend` is not in [0, 1], or a buffer does not match its parameter.
     /// - [`Code::Comm`]: a collective failed, in this call or an earlier one.
-    /// - [`Code::State`]: another rank makes a step instead, a communicator is in use by another call, or the optimizer
-    ///   is on CUDA. On CUDA, use [`export_raw`](Optimizer::export_raw).
+    /// - [`Code::State`]: another rank makes a step instead of an export, a communicator is in use by another call, or
+    ///   the optimizer is on CUDA. On CUDA, use [`export_raw`](Optimizer::export_raw).
     pub fn export(&mut self, blend: f64, buffers: &mut [Buffers<'_>]) -> Result<()> {
         let weights: Vec<*mut c_void> = buffers.iter().map(Buffers::out_address).collect();
         self.read_addresses("export", buffers)?;

@@ -27,8 +27,8 @@ pub enum Shard {
 }
 
 /// Role of a parameter in the model. With the methods `shampoo`, `soap` and `kl_shampoo`, only parameters with the role
-/// `Hidden` have factor matrices, unless the key `route` is off. A bias or a scale that is stored as a vector needs no
-/// role.
+/// `Hidden` have factor matrices, unless the group has `route=off`. A bias or a scale that is stored as a vector needs
+/// no role.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Role {
@@ -262,7 +262,7 @@ pub(crate) struct ParamInfo {
     pub grad_dtype: Dtype,
     pub out_dtype: Dtype,
     pub copy_dtype: Dtype,
-    /// Whether the key "output" is "updates".
+    /// Whether the config has `output=updates`.
     pub updates: bool,
 }
 

@@ -32,8 +32,8 @@ impl PlanOptions {
         self
     }
 
-    /// Sets the number of threads that work on a step, including the calling thread. If it is 0, the default, the key
-    /// "threads" sets the number.
+    /// Sets the number of threads that work on a step, including the calling thread. 0 (the default) selects the
+    /// value of the key "threads".
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = threads;
         self
@@ -78,7 +78,7 @@ impl Drop for Handle {
 #[derive(Debug)]
 pub(crate) struct PlanInfo {
     pub params: Vec<ParamInfo>,
-    /// For each group, whether the key "output" is "updates".
+    /// For each group, whether its config has `output=updates`.
     pub updates: Vec<bool>,
     pub device: Device,
 }
@@ -149,9 +149,9 @@ impl PlanBuilder {
         Ok(index as usize)
     }
 
-    /// Declares which part of a parameter another shard rank holds. This is only needed if the key "shard_mode" is
-    /// "gather" and the library cannot infer the parts of all ranks. `shampoo_plan_add_shard` in the C header describes
-    /// which shards the library infers. All ranks must declare the same shards.
+    /// Declares which part of a parameter another shard rank holds. This is only needed with `shard_mode=gather`, if
+    /// the library cannot infer the parts of all ranks. `shampoo_plan_add_shard` in the C header describes which shards
+    /// the library infers. All ranks must declare the same shards.
     ///
     /// # Errors
     ///
@@ -258,7 +258,7 @@ impl Plan {
     }
 
     /// Returns a number of bytes, which `what` selects: "state", "workspace" or "total" for the memory that an
-    /// optimizer allocates on this rank, "comm" for the data that this rank sends in a step.
+    /// optimizer allocates on this rank, and "comm" for the data that this rank sends in a step.
     ///
     /// # Errors
     ///
@@ -267,8 +267,8 @@ impl Plan {
         self.bytes_of(-1, what)
     }
 
-    /// Returns the number of bytes for another rank, like [`bytes`](Plan::bytes). `rank` is the replica rank. If
-    /// the key "shard_mode" is "gather", `rank` is replica rank * shard world + shard rank instead.
+    /// Returns the number of bytes for another rank, like [`bytes`](Plan::bytes). `rank` is the replica rank.
+    /// With `shard_mode=gather`, `rank` is replica rank * shard world + shard rank instead.
     ///
     /// # Errors
     ///

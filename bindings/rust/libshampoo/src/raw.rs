@@ -15,7 +15,7 @@ use libshampoo_sys as sys;
 use std::os::raw::c_void;
 
 impl Optimizer {
-    /// Binds the memory of consecutive parameters, starting with `first`, for [`step_raw`](Optimizer::step_raw) and
+    /// Binds the memory of consecutive parameters, from index `first` on, for [`step_raw`](Optimizer::step_raw) and
     /// [`export_raw`](Optimizer::export_raw). On CUDA, the memory is on the device. The memory of a parameter stays
     /// bound until other memory is bound for this parameter.
     ///
@@ -27,8 +27,8 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// [`Code::Invalid`]: a parameter is out of range, an address is missing or misaligned, or memory that a step
-    /// writes overlaps other memory.
+    /// [`Code::Invalid`]: a parameter is out of range, an address is missing or misaligned, or a buffer that a step
+    /// writes overlaps another buffer of its parameter.
     pub unsafe fn bind_raw(&mut self, first: usize, buffers: &[sys::shampoo_buffers]) -> Result<()> {
         let (first, count) = (to_i32("first", first)?, to_i32("count", buffers.len())?);
         check(sys::shampoo_optimizer_bind(self.as_ptr(), first, count, buffers.as_ptr()))
@@ -44,8 +44,8 @@ impl Optimizer {
     ///
     /// # Errors
     ///
-    /// The same as for [`step`](Optimizer::step), except for [`Code::State`]: a parameter has not been bound, a
-    /// communicator is in use by another call, or there is another of the causes that the C header lists for
+    /// The same as for [`step`](Optimizer::step), but [`Code::State`] has these causes: a parameter has not been bound,
+    /// a communicator is in use by another call, or there is another cause that the C header lists for
     /// `shampoo_optimizer_step`. On CUDA, a later call, such as [`status`](Optimizer::status), returns errors that the
     /// device detects.
     pub unsafe fn step_raw(&mut self) -> Result<()> {
@@ -54,8 +54,8 @@ impl Optimizer {
     }
 
     /// Writes averages of the parameters, as [`export`](Optimizer::export) does. For each parameter of the plan,
-    /// `weights` has an address, or NULL to skip the parameter. On CUDA, the memory is on the device, and the work is
-    /// enqueued in the stream of the last call. If the ranks exchange data, the call waits until the work is done.
+    /// `weights` has an address, or NULL to skip the parameter. On CUDA, the addresses are on the device, and the work
+    /// is enqueued in the stream of the last call. If the ranks exchange data, the call waits until the work is done.
     ///
     /// # Safety
     ///
@@ -67,8 +67,8 @@ impl Optimizer {
     ///
     /// - [`Code::Invalid`]: `blend` is not in [0, 1], the length of `weights` is not the number of parameters, or an
     ///   address is misaligned.
-    /// - [`Code::State`]: a parameter has not been bound, another rank makes a step instead, the stream is being
-    ///   captured, or a communicator is in use by another call.
+    /// - [`Code::State`]: a parameter has not been bound, another rank makes a step instead of an export, the stream is
+    ///   being captured, or a communicator is in use by another call.
     /// - [`Code::Comm`]: a collective failed, in this call or an earlier one.
     pub unsafe fn export_raw(&mut self, blend: f64, weights: &[*mut c_void]) -> Result<()> {
         let _using = CommUse::begin(&self.in_use)?;

@@ -20,7 +20,7 @@ pub enum RootMethod {
     Newton,
     /// The coupled iteration whose order of convergence is the key "root_order".
     HigherOrder,
-    /// The method "cans": a fixed number of matrix products (docs/roots.md).
+    /// `root_method=cans`: a fixed number of matrix products (docs/roots.md).
     Cans,
 }
 
@@ -38,19 +38,19 @@ pub struct RootInfo {
     /// Number of further attempts after the first one failed.
     pub retried: usize,
     /// Largest element of |A X^p - I|, computed in f64. A is `a + e I` (see [`inverse_root`]), X is the inverse root,
-    /// and p is `root.0 / (root.1 * exponent_multiplier)`, with the argument `root` of `inverse_root`. If the key
-    /// "root_rank_handling" is "pseudo_inverse", I is replaced by the projector onto the eigenvectors that the
+    /// and p is `root.0 / (root.1 * exponent_multiplier)`, with the argument `root` of `inverse_root`. With
+    /// `root_rank_handling=pseudo_inverse`, I is replaced by the projector onto the eigenvectors that the
     /// pseudo-inverse keeps. NaN if X^p or the projector cannot be computed; 0 if `exponent_multiplier` is 0.
     pub residual: f64,
 }
 
 /// Computes the inverse root of a symmetric `n` x `n` matrix `a`: `x = (a + e I) ^ (-exponent_multiplier * root.1 /
 /// root.0)`. The root `(4, 1)` is the inverse fourth root. `e` is `root_relative_epsilon` times the mean eigenvalue of
-/// `a` (its trace divided by `n`) or, if the key `epsilon` is set instead, `epsilon`. With `root_method=higher_order`,
-/// `epsilon` is relative to a bound on the largest eigenvalue.
+/// `a`, which is the trace divided by `n`. If the key `epsilon` is above 0, `e` is `epsilon` instead or, with
+/// `root_method=higher_order`, `epsilon` times a bound on the largest eigenvalue.
 ///
-/// Matrices are row-major. Elements of `a` above the diagonal are not read. The keys "epsilon", "exponent_multiplier"
-/// and "root_..." of the config are used.
+/// Matrices are row-major. Elements of `a` above the diagonal are not read. The keys "epsilon", "exponent_multiplier",
+/// "row_sum_epsilon" and "root_..." of the config are used.
 ///
 /// ```
 /// let mut config = libshampoo::Config::new()?;
@@ -101,7 +101,7 @@ pub fn inverse_root<T: Element>(config: &Config, n: usize, a: &[T], x: &mut [T],
 /// to `U V^T`.
 ///
 /// Matrices are row-major. The keys "orthogonalization" and "ns_..." of the config are used. These keys can differ
-/// from their defaults only if the method of the config reads them, so set the key "method" to "muon".
+/// from their defaults only if the method of the config reads them, so set `method=muon`.
 ///
 /// ```
 /// let mut config = libshampoo::Config::new()?;

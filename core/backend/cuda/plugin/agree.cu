@@ -1,8 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// The agreement of shards: before anything is written, the ranks that hold the shards of one copy of the parameters
-// make the same decision (core/rules/rank_difference.h) and activate the same groups.
+// Kernels of the agreement of shards. In this exchange, the shard ranks send each other segments (ShardSegments) before
+// a step writes anything. All shard ranks then decide in the same way whether to reject or skip the step
+// (core/rules/rank_difference.h), and activate the same groups (DeviceGroup::active).
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/rank_decision.h"
 #include "core/rules/rank_difference.h"
@@ -55,7 +56,7 @@ struct CompareShardSegmentsBody {
     int64_t rank = segments.First(cta, [&](const ShardHeader& header) { return header.round.place != place; });
     if (rank < world) return reject(rank, RankDifference::kPlace);
     cta.Once([&] { RecordSteppingRanks(state, world, [&](int64_t of) { return segments.HeaderOf(of).round; }); });
-    // If `counted` is 2, the step is rejected, and all ranks already know the reason from an earlier exchange.
+    // If StepState::counted is 2, the step is already rejected, and all ranks know the reason from an earlier exchange.
     if (state->counted == 2) return;
     rank = segments.First(cta, [](const ShardHeader& header) { return header.round.code != 0; });
     if (rank < world) return reject(rank, RankDifference::kFailed);

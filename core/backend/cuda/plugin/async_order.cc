@@ -49,7 +49,7 @@ Status AsyncOrder::WaitForStart(cudaStream_t roots, int64_t job) const {
 
 Status AsyncOrder::RecordEnd(cudaStream_t roots, int64_t job) const {
   Status status = StatusOf(cudaEventRecord(EventOf(done_, job), roots), "cudaEventRecord");
-  // Steps cannot wait for an event that was not recorded, so this thread waits until the work has ended.
+  // If the event was not recorded, steps cannot wait for it. So this thread waits until the work of the job has ended.
   if (!status.ok()) (void)cudaStreamSynchronize(roots);
   return status;
 }

@@ -29,8 +29,8 @@ class AsyncOrder {
   Status RecordStart(cudaStream_t stream, int64_t* job);
   // Records that job number `job` computes the roots of a block.
   void SetJob(int64_t block, int64_t job) { last_job_[static_cast<size_t>(block)] = job; }
-  // Returns the number of the last job that computes the roots of a block. Returns 0 if there is no such job, or if
-  // WaitForRoots() has already made later steps wait for the job.
+  // Returns the number of the last job that computes the roots of a block. Returns 0 if there is no such job, or if a
+  // call of WaitForRoots() has already enqueued a wait for this job or for a later one.
   int64_t JobToWaitFor(int64_t block) const;
   // Makes later work in `stream` wait for the last job that computes the roots of a block. The job must already be
   // enqueued.
@@ -38,9 +38,10 @@ class AsyncOrder {
 
   // Called by the thread that enqueues jobs:
   //
-  // Makes later work in the stream of the roots wait until the job may start (RecordStart).
+  // Makes later work in `roots`, the stream of the roots, wait until the job may start (RecordStart).
   Status WaitForStart(cudaStream_t roots, int64_t job) const;
-  // Records the end of the job, all of whose work must already be enqueued. If recording fails, waits for this work.
+  // Records the end of the job. All work of the job must already be enqueued. If recording fails, waits until this work
+  // has ended.
   Status RecordEnd(cudaStream_t roots, int64_t job) const;
 
  private:
@@ -53,7 +54,7 @@ class AsyncOrder {
   std::vector<OwnedEvent> start_, done_;
   std::vector<int64_t> last_job_;  // by block; 0: the block has had no job
   int64_t started_ = 0;            // the number of the last job whose start was recorded
-  int64_t waited_ = 0;             // later steps already wait for all jobs up to this number
+  int64_t waited_ = 0;             // the last job for which WaitForRoots() has enqueued a wait; 0: none
 };
 
 }  // namespace shampoo::cuda

@@ -23,13 +23,15 @@ class AsyncRoots {
   // A job: the computation of the roots of all snapshots that one step takes.
   struct Job {
     int64_t number = 0;
-    std::vector<DeviceSettings> groups;  // the settings in that step
-    std::vector<RootTask> tasks;         // by block; the job computes only the roots of blocks with kTakeSnapshot
+    std::vector<DeviceSettings> groups;  // the settings of the groups in that step
+    std::vector<RootTask> tasks;         // by block; the job computes the roots of blocks with the task kTakeSnapshot
   };
-  // Enqueues the computation of a job. The thread calls this function, possibly while this object is being destroyed.
+  // Enqueues the computation of a job. The thread of AsyncRoots calls this function, possibly while the destructor of
+  // AsyncRoots waits for the thread.
   using EnqueueFunction = std::function<Status(const AsyncRoots& roots, const Job& job)>;
 
-  // steps: the largest number of steps between a snapshot and the first use of its roots.
+  // sizes: as for RootSolver::Create(). steps: the largest number of steps between a snapshot and the first use of its
+  // roots.
   static Status Create(const std::vector<RootSizes>& sizes, int64_t block_count, int64_t steps,
                        std::unique_ptr<AsyncRoots>* out);
   // Starts the thread, which calls `enqueue`. Call this after everything that `enqueue` uses has been created. The
@@ -42,7 +44,8 @@ class AsyncRoots {
   Status SetWorkspace(void* workspace, int64_t bytes) { return handles_.SetWorkspace(workspace, bytes); }
   const Handles& handles() const { return handles_.get(); }
   RootSolver* solver() const { return solver_.get(); }
-  // Returns the largest possible number of jobs that wait to be enqueued or are being enqueued (see JobThread).
+  // Returns the number of slots of the thread (see JobThread). Each job that waits to be enqueued or is being enqueued
+  // occupies one slot.
   size_t slots() const { return order_.size(); }
 
   // Waits until the thread has enqueued the last job that computes the roots of a block. Call this before

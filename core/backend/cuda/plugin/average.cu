@@ -15,8 +15,8 @@ SHAMPOO_DEVICE inline bool MovesIterate(const Tables& tables, int32_t b) {
          IsFinite(work.scale.size);
 }
 
-// Writes the difference between the old and the new parameter: old minus new, where the new parameter is not rounded
-// yet. For each tile, computes the sum of the squares of this difference.
+// Writes the difference to the buffer that OtherBuffer() returns: the old parameter minus the unrounded new parameter.
+// For each tile, also computes the sum of the squares of the difference.
 template <typename Real>
 struct AveragedDifferenceBody {
   Tables tables;
@@ -58,10 +58,10 @@ struct AveragedDirectionBody {
   }
 };
 
-// Returns the weight of this step's iterate in the average of a block (averaging=schedule_free). is_routed: whether
-// `adam` updates the block although the group has method `muon`. A routed block has its own row of Tables::groups. This
-// row is not set if only other shard ranks have gradients of the group, so the weight is computed from the settings in
-// the row of the group.
+// Returns the weight of this step's iterate in the average of a block (averaging=schedule_free). group: the first row
+// of the block's group in Tables::groups. is_routed: whether the block is a routed block. Other kernels use the
+// second row of the group for routed blocks (DeviceBlock::scalars). If only other shard ranks have gradients of the
+// group, the second row is not set, so this function uses the first row.
 SHAMPOO_DEVICE inline double WeightOfStep(const DeviceGroup& group, bool is_routed) {
   const GroupSettings settings = is_routed ? RoutedSettings(group.settings) : group.settings;
   return WeightOfIterate(settings, settings.lr);
@@ -92,8 +92,8 @@ struct AdvanceAveragesBody {
     }
   }
 
-  // Moves the average of weight_ema towards the parameter. To this end, multiplies the state by the decay: the state is
-  // the average minus the parameter.
+  // Moves the average of weight_ema towards the parameter. The state ema_offset is the average minus the parameter, so
+  // this function multiplies the state by the decay.
   template <typename Real>
   SHAMPOO_DEVICE void Age(const Cta& cta, const DeviceTile& tile, const DeviceGroup& group) const {
     const DeviceBlock& block = tables.blocks[tile.block];
@@ -111,8 +111,8 @@ struct AdvanceAveragesBody {
   }
 };
 
-// For the blocks of a bucket, writes the differences that an export adds to the parameters. In an export, the exchange
-// buffers contain these differences instead of updates.
+// For the blocks of a bucket that this rank owns, writes the differences that an export adds to the parameters. In an
+// export, the exchange buffers contain these differences. In a step, they contain updates.
 struct SendAveragesBody {
   Tables tables;
   int32_t bucket;

@@ -33,7 +33,7 @@ namespace {
 
 constexpr TaskSelection kOnlyInitialize{.computes = false, .initializes = true};
 
-// Returns the run (see BasisRun) of all items in a shape group.
+// Returns the run (BasisRun) of all blocks of a shape group.
 BasisRun WholeGroup(const ShapeGroup& group, int dim) {
   return {static_cast<int64_t>(group.first), static_cast<int64_t>(group.count), dim};
 }
@@ -84,8 +84,8 @@ bool BasisBatchStep::HasTask(const Work& work, RootTask task) const {
                      [&](const BatchItem& item) { return TaskOf(work, item) == task; });
 }
 
-// Returns whether the step updates the factor matrices of some block. Returns true if the step is being captured into a
-// graph, because each replay of the graph is a later step, which may update factor matrices.
+// Returns whether the step updates the factor matrices of at least one block. Returns true if the step is being
+// captured into a graph, because each replay of the graph is a later step, which may update factor matrices.
 bool BasisBatchStep::UpdatesAnyFactors(const Work& work) const {
   if (work.call == nullptr || work.call->args.captured != 0 || work.settings.factor_update_frequency == 1) return true;
   return std::any_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
@@ -94,9 +94,9 @@ bool BasisBatchStep::UpdatesAnyFactors(const Work& work) const {
   });
 }
 
-// Returns whether the step orthogonalizes the direction of some block (soap_post). With grafting, a block takes the
-// direction of the grafting method before start_preconditioning_step, and this direction is not orthogonalized. If the
-// step is being captured, returns whether a replay may orthogonalize a direction.
+// Returns whether the step orthogonalizes the direction of at least one block (soap_post). With grafting, a step before
+// start_preconditioning_step uses the direction of the grafting method, which is not orthogonalized. If the step is
+// being captured, returns whether a replay may orthogonalize a direction.
 bool BasisBatchStep::OrthogonalizesAny(const Work& work) const {
   if (work.batch.gram_bytes == 0) return false;
   if (work.call->args.captured != 0 || work.settings.grafting == Grafting::kNone) return true;
@@ -107,8 +107,8 @@ bool BasisBatchStep::OrthogonalizesAny(const Work& work) const {
   });
 }
 
-// Divides each shape group into runs of consecutive blocks with the same task. Calls do_run(shape group, first item,
-// count) for each run whose task is selected.
+// Divides each shape group into runs of consecutive blocks with the same task. For each run whose task is selected,
+// calls do_run(shape group, index of the run's first block in BlockBatch::items, number of blocks).
 template <typename Do>
 Status BasisBatchStep::ForEachRun(const Work& work, TaskSelection selection, const Do& do_run) const {
   for (const ShapeGroup& group : work.batch.shape_groups) {
@@ -125,7 +125,7 @@ Status BasisBatchStep::ForEachRun(const Work& work, TaskSelection selection, con
   return {};
 }
 
-// For each run of ForEachRun(), calls do_factor(factors) for each dim that has factor matrices.
+// For each run that ForEachRun() selects, calls do_factor(BasisSolver::Factors) for each dim that has factor matrices.
 template <typename Do>
 Status BasisBatchStep::ForEachFactor(const Work& work, TaskSelection selection, const Do& do_factor) const {
   return ForEachRun(work, selection, [&](const ShapeGroup& group, int64_t first, int64_t count) -> Status {
@@ -181,8 +181,8 @@ Status BasisBatchStep::StepAfter(const Work& work) const {
   const BatchTables& tensors = work.args.batch;
   const bool has_first = HasTask(work, RootTask::kInitialize);
   if (has_first) SHAMPOO_RETURN_IF_ERROR(InitializeBases(work));
-  // If this gradient only initializes a block, the block's direction is 0. Blocks without factor matrices need no
-  // rotation.
+  // Filter() suffices if each block either has no factor matrices or is only initialized by this gradient. In the
+  // second case, the direction of the block is 0.
   const bool only_initializes =
       SkipsFirst(work.settings) &&
       std::all_of(work.batch.items.begin(), work.batch.items.end(), [&](const BatchItem& item) {
@@ -224,7 +224,7 @@ Status BasisBatchStep::StepBefore(const Work& work) const {
   return CompleteDirection(work);
 }
 
-// Computes the first factor matrices and bases of the blocks that this gradient initializes (basis_order=after).
+// With basis_order=after, computes the first factor matrices and bases of blocks from their first gradients.
 Status BasisBatchStep::InitializeBases(const Work& work) const {
   SHAMPOO_RETURN_IF_ERROR(work.Enter(StepPhase::kFactorUpdate));
   SHAMPOO_RETURN_IF_ERROR(MultiplyGradients(work));
@@ -316,7 +316,8 @@ Status BasisBatchStep::Contract(const Work& work, const Handles& handles, const 
   return {};
 }
 
-// For each dim k, writes C_k to the batch's matrices: the gradient contracted with itself over all dims except k.
+// For each dim k, contracts the gradients with themselves over all dims except k, and writes the results, C_k, to the
+// batch's matrices.
 Status BasisBatchStep::MultiplyGradients(const Work& work) const {
   return streams_.ForEach(work.stream, work.batch, [&](const Handles& handles, const ShapeGroup& group) -> Status {
     const BatchItem& item = work.batch.items[group.first];
@@ -349,7 +350,7 @@ Status BasisBatchStep::UpdateFactors(const Work& work) const {
 // With kl_eigenvalues=ema, computes the next eigenvalues. For each dim k, whitens the gradients along all dims except
 // k, and writes C_k of the whitened gradients to the batch's matrices (see MultiplyGradients). To whiten a gradient is
 // to contract it with the matrices that LoadBases() writes to `rotations`. These matrices and the next eigenvalues are
-// computed from the old bases and eigenvalues.
+// computed from the bases and eigenvalues before this update.
 Status BasisBatchStep::UpdateKlFactors(const Work& work) const {
   const BasisTables& basis = work.args.basis;
   const bool averages = work.settings.kl_eigenvalues == KlEigenvalues::kEma;

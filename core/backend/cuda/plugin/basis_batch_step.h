@@ -23,15 +23,16 @@ class BasisBatchStep {
  public:
   struct Call {
     const StepArgs& args;
-    int64_t ticket;  // the number of the step; becomes RootStatus::ticket of each eigenbasis that the step refreshes
+    int64_t ticket;  // the number of the step; stored as RootStatus::ticket of each eigenbasis that the step refreshes
     const StepPhases& phases;
   };
 
-  // workspace: device memory with the layout `layout`. solver: computes eigenvectors. All arguments except tf32 must
-  // outlive the object.
+  // workspace: device memory with the layout `layout`. solver: computes eigenvectors. tf32: whether precondition_math
+  // is tf32. All arguments except tf32 must outlive the object.
   BasisBatchStep(const PlanView& plan, const DeviceLayout& layout, char* workspace, const ShapeGroupStreams& streams,
                  const Orthogonalizer& orthogonalizer, RootSolver* solver, bool tf32);
 
+  // Enqueues the step of one batch. work: the tables of the batch.
   Status Step(const Call& call, const Tables& tables, const BatchTables& work, const BlockBatch& batch) const;
   // Makes cuBLAS and cuSOLVER load the kernels of all products and eigendecompositions of the batch. StepState::go must
   // be 0, so that no kernel writes states.
@@ -51,11 +52,11 @@ class BasisBatchStep {
   };
   // How Contract() contracts tensors with the matrices of several dims, one dim after another.
   struct Chain {
-    void* from;      // the tensors; not overwritten
-    void* to;        // receives the result of the last contraction
-    void* other;     // a buffer for intermediate results
-    void* matrices;  // a buffer of matrices
-    bool transposed = false;
+    void* from;                 // the tensors; not overwritten
+    void* to;                   // receives the result of the last contraction
+    void* other;                // a buffer for intermediate results
+    void* matrices;             // the buffer of the matrices with which the tensors are contracted
+    bool transposed = false;    // as in Contraction
     bool may_use_tf32 = false;  // whether products use TF32 if precondition_math is tf32
     int without = -1;           // a dim that is left out; -1: all dims that have a factor matrix are contracted
   };

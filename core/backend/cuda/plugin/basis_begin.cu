@@ -54,12 +54,13 @@ struct LoadBasesBody {
     const int64_t d = part.d;
     const auto* const q = reinterpret_cast<const Real*>(args.tables.state_out + block.basis[tile.dim].offset);
     Real* const to = static_cast<Real*>(args.basis.bases) + block.matrix_at[tile.dim];
-    // Outside of a refresh, the buffer of the rotations holds Q diag(s).
+    // Before a refresh, the buffer `rotations` contains Q diag(s); see LoadBases() for s.
     Real* const whitened = static_cast<Real*>(args.basis.rotations) + block.matrix_at[tile.dim];
     const bool is_stepped = IsStepped(args.tables, tile.block);
     const bool is_first = is_stepped && args.basis.work[tile.block].is_first != 0;
     ForEachOfBoth(cta, part, [&](int64_t r, int64_t c) {
-      // Matrix products process whole shape groups, so a block that is not stepped needs a finite matrix: the identity.
+      // Matrix products process whole shape groups. So a block that the step does not update needs a finite matrix,
+      // too. It gets the identity.
       const Real identity = r == c ? Real{1} : Real{0};
       const Real value = is_stepped ? q[r * d + c] : identity;
       to[r * d + c] = value;

@@ -16,8 +16,8 @@ struct BasisTile {
   const DeviceGroup& group;
   const BlockWork& work;
   const BasisWork& own;
-  int64_t begin;
-  int64_t size;
+  int64_t begin;  // the tile's first element is element `begin` of the block
+  int64_t size;   // number of elements of the tile
 
   SHAMPOO_DEVICE BasisTile(const BasisArgs& args, const DeviceTile& tile)
       : block(args.tables.blocks[tile.block]),
@@ -27,6 +27,7 @@ struct BasisTile {
         begin(TileBegin(tile)),
         size(TileSize(block, tile)) {}
 
+  // Both functions return the address of the tile's first element. buffer: one tensor for each block of the batch.
   template <typename Buffer>
   SHAMPOO_DEVICE Real* In(Buffer* buffer) const {
     return static_cast<Real*>(buffer) + block.at + begin;
@@ -36,15 +37,16 @@ struct BasisTile {
   }
 };
 
-// The factor matrix of one block of a run (BasisRun). item: the position of the block in the run.
+// The factor matrix of one block of a run, for the dim of the run (BasisRun).
 template <typename Real>
 struct BasisFactor {
   int32_t index;  // of the block in the plan
   const DeviceBlock& block;
   int32_t dim;
-  int64_t d;
+  int64_t d;  // the length of the dim, which is the size of the matrix
   BasisMember& member;
 
+  // item: the position of the block in the run.
   SHAMPOO_DEVICE BasisFactor(const BasisArgs& args, const BasisRun& run, int64_t item)
       : index(args.batch.blocks[run.first + item]),
         block(args.tables.blocks[index]),
@@ -61,8 +63,8 @@ struct BasisFactor {
   SHAMPOO_DEVICE RootStatus& Status(const BasisArgs& args) const { return args.tables.roots[block.root_at[dim]]; }
 };
 
-// Returns the state kl_scale of dim k (factor_correction kl, which method kl_shampoo always uses): the inverse square
-// root of the eigenvalue for each column of the basis of this dim.
+// Returns the state kl_scale of dim k: for each column of the basis of this dim, the inverse square root of the
+// column's eigenvalue. This state exists with factor_correction=kl, which method kl_shampoo always uses.
 template <typename Real>
 SHAMPOO_DEVICE inline Real* ScalesOf(const BasisArgs& args, const DeviceBlock& block, int k) {
   return reinterpret_cast<Real*>(args.tables.state_out + block.kl_scale[k].offset);
@@ -87,7 +89,8 @@ SHAMPOO_DEVICE inline bool IsSelected(const BasisArgs& args, int32_t block, cons
   return IsStepped(args.tables, block) && selection.Takes(args.tables.work[block].task);
 }
 
-// Calls work(row, column) for the elements of a tile and of its mirror image.
+// Calls work(row, column) for the elements of a tile of the lower triangle and of its mirror image in the upper
+// triangle.
 template <typename Work>
 SHAMPOO_DEVICE inline void ForEachOfBoth(const Cta& cta, const MatrixTile& tile, const Work& work) {
   tile.ForEachLower(cta, work);

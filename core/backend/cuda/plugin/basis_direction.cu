@@ -16,7 +16,7 @@ SHAMPOO_DEVICE inline FilterScalars<Real> ScalarsOf(const BasisTile<Real>& part)
 }
 
 // RotatedIn() returns the buffer of the rotated gradient, and DirectionIn() returns the buffer of the direction in the
-// eigenbases. If a block has no factor matrices, these tensors are not rotated.
+// eigenbases. A block without factor matrices has no eigenbases: the gradient and the direction are not rotated.
 SHAMPOO_DEVICE inline void* RotatedIn(const BasisArgs& args, const DeviceBlock& block) {
   return FactorCount(block) == 0 ? args.batch.first : args.basis.third;
 }

@@ -79,7 +79,7 @@ struct CheckWhitenedBody {
   }
 };
 
-// With kl_init=auto: if all factor matrices of a block are negligible, computes its eigenvalues from the gradient.
+// With kl_init=auto: computes the eigenvalues of a block from the gradient if AreFactorsNegligible() is true.
 template <typename Real>
 struct StartEigenvaluesBody {
   BasisArgs args;
@@ -99,7 +99,8 @@ struct StartEigenvaluesBody {
     }
   }
 
-  // Returns whether all factor matrices are negligible: no gradient has changed them noticeably, or they have decayed.
+  // Returns whether IsNegligible() is true for the mean eigenvalue of each factor matrix of a block. This is the case
+  // if all gradients were near 0, or if the matrices have decayed to values near 0.
   SHAMPOO_DEVICE bool AreFactorsNegligible(const Cta& cta, const DeviceBlock& block) const {
     for (int k = 0; k < block.factors; ++k) {
       const StateSlot& slot = block.factor[k];

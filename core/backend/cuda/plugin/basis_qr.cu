@@ -88,8 +88,8 @@ struct OrthogonalizeBody {
   }
 
  private:
-  // Computes the reflector that eliminates the elements of column j below the diagonal. Stores the reflector in their
-  // place. Applies the reflector to the columns to the right of column j.
+  // Computes the reflector that eliminates the elements of column j below the diagonal. Stores the reflector in the
+  // place of these elements. Applies the reflector to the columns to the right of column j.
   SHAMPOO_DEVICE static void Reflect(const Cta& cta, int64_t d, int64_t j, Real* matrix, double* multipliers) {
     const auto at = [&](int64_t i) -> Real& { return matrix[i * d + j]; };
     const double below = cta.Sum(d - 1 - j, [&](int64_t i) {
@@ -120,8 +120,8 @@ struct OrthogonalizeBody {
     });
   }
 
-  // Applies reflector j to the product of the later reflectors, which is in the columns to the right of column j. Also
-  // writes column j of the new product.
+  // Applies reflector j to the product of the reflectors with higher numbers. This product is in the columns to the
+  // right of column j. Also writes column j of the new product.
   SHAMPOO_DEVICE static void FormColumns(const Cta& cta, int64_t d, int64_t j, Real* matrix, Real multiplier) {
     cta.ForEach(d - 1 - j, [&](int64_t column) { matrix[j * d + j + 1 + column] = 0; });
     Apply(cta, d, j, matrix, multiplier);

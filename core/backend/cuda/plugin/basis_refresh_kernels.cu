@@ -199,8 +199,8 @@ struct TakeEigenvaluesBody {
     const void* const products = args.basis.products;
     const Real* const q = factor.In(bases);
     const Real* const fq = factor.In(products);
-    // This kernel runs only with kl_eigenvalues=basis, which requires basis_order=before. With this order, kl_init auto
-    // means 0.1, so StartsFromGradient() is false, and KlCap() ignores its last argument.
+    // This kernel runs only with kl_eigenvalues=basis, which requires basis_order=before. With this order,
+    // kl_init=auto means 0.1, so StartsFromGradient() is false, and KlCap() ignores its last argument.
     const double cap = KlCap(args.tables.groups[factor.block.group].settings, d, 1);
     Real* const scales = ScalesOf<Real>(args, factor.block, run.dim);
     cta.ForEach(d, [&](int64_t j) {

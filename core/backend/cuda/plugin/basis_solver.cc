@@ -81,9 +81,9 @@ Status BasisSolver::Compare(const Handles& handles, const Factors& factors, void
   return {};
 }
 
-// Computes bases by orthogonal iteration. The first iterate is the previous basis, in the buffer `bases`. Later
-// iterates and the products A q alternate between the buffers `rotations` and `products`. A is the matrix that
-// ScaleFactors() has computed, and q is the current iterate.
+// Computes bases by orthogonal iteration. A is the matrix that ScaleFactors() has computed, and q is the current
+// approximation of its eigenbasis. The first q is the previous basis, in the buffer `bases`. All later q and the
+// products A q alternate between the buffers `rotations` and `products`.
 Status BasisSolver::Iterate(const Handles& handles, const Factors& factors, const DeviceSettings& settings) const {
   const BasisTables& basis = factors.args.basis;
   const BasisArgs& args = factors.args;

@@ -21,6 +21,7 @@ class BasisSolver {
     const ShapeGroup& group;
     BasisRun run;
     // Device address of BlockWork::divisor. This number is 1, because LoadFactors() has already divided the matrices.
+    // nullptr: the object is only an argument of In() or Multiply().
     const double* divisor;
   };
 

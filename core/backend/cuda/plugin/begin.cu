@@ -141,9 +141,10 @@ struct BeginGroupsBody {
       if (IsUsable(key, value, narrowest[i])) continue;
       return RejectGroup(state, Rejection::kBoundScalar, group, value, key);
     }
-    // The host has prepared the later launches for the step number expected[i]. If the step updates parameters, these
-    // launches must also suit the actual number. With shard_mode gather and count_empty_steps, only the first agreement
-    // of the shard ranks shows whether any rank has a gradient. In that case, DecideBody (check.cu) makes this check.
+    // The host has prepared the launches after this kernel for the step number expected[i]. If the step updates
+    // parameters, these launches must also suit the actual number. With shard_mode=gather and count_empty_steps, only
+    // the first agreement of the shard ranks shows whether any rank has a gradient. In that case, DecideBody (check.cu)
+    // makes this check.
     step.has_gradients = has_gradients ? 1 : 0;
     step.is_prepared = IsPreparedFor(i, counter + 1) ? 1 : 0;
     const bool may_be_empty = step.settings.count_empty_steps && tables.gathers != 0;
@@ -186,9 +187,9 @@ struct EndStepBody {
     const int64_t first = cta.First(blocks, is_skipped);
     cta.Once([&] {
       StepReport& report = tables.state->report;
-      // If all ranks export (exports is 1), every host waits for this report and returns the rejection as an error. The
-      // rejection is therefore acknowledged here. If another rank makes a step (exports is 2), the host of that rank
-      // may read the rejection later. In that case, the rejection is not acknowledged here.
+      // If all ranks export (StepState::exports is 1), every host waits for this report and returns the rejection as an
+      // error. The rejection is therefore acknowledged here. If another rank makes a step (`exports` is 2), the host of
+      // that rank may read the rejection only in a later call. In that case, the rejection is not acknowledged here.
       if (tables.state->exports == 1 && report.rejected_ticket == report.ticket) {
         tables.state->acknowledged_rejections = report.rejections;
       }

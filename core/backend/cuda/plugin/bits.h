@@ -18,8 +18,8 @@ SHAMPOO_DEVICE inline To BitsAs(From from) {
   return to;
 }
 
-// Returns an integer that increases with the magnitude of the number. Infinity is above all numbers, and NaN is above
-// infinity.
+// Returns an integer that increases with the magnitude of `value`. The integer of infinity is above those of all finite
+// numbers, and the integer of NaN is above that of infinity.
 SHAMPOO_DEVICE inline uint64_t MagnitudeBits(double value) { return BitsAs<uint64_t>(value) & ~(uint64_t{1} << 63); }
 SHAMPOO_DEVICE inline bool IsFinite(double value) { return MagnitudeBits(value) < uint64_t{0x7ff} << 52; }
 SHAMPOO_DEVICE inline bool IsNan(double value) { return MagnitudeBits(value) > uint64_t{0x7ff} << 52; }

@@ -6,10 +6,10 @@
 
 namespace shampoo::cuda {
 
-// Returns whether P, the direction of a block, is in BatchTables::second. Otherwise P is in BatchTables::first. The
-// direction rule writes P to `second` if the rule is kPrecondition and direction_in_second is 1, and otherwise to
-// `first`. If the old parameter minus the new one has replaced P (BlockWork::is_difference), the difference is in the
-// other buffer.
+// Returns whether P, the direction of a block, is in BatchTables::second. If not, P is in BatchTables::first. Kernels
+// first write P to `second` if BlockWork::rule is kPrecondition and DeviceBlock::direction_in_second is 1, and
+// otherwise to `first`. If the old parameter minus the new one has replaced P (BlockWork::is_difference), this
+// difference counts as P, and is in the other buffer.
 SHAMPOO_DEVICE inline bool IsInSecond(const DeviceBlock& block, const BlockWork& work) {
   const bool is_in_second = work.rule == DirectionRule::kPrecondition && block.direction_in_second != 0;
   return is_in_second != (work.is_difference != 0);
@@ -27,11 +27,12 @@ template <typename Real>
 struct BlockTile {
   const DeviceTile& tile;
   const DeviceBlock& block;
-  const DeviceGroup& group;
+  const DeviceGroup& group;  // the row of Tables::groups with the scalars of the block
   BlockWork& work;
-  int64_t begin;
-  int64_t size;
+  int64_t begin;  // the tile's first element is element `begin` of the block
+  int64_t size;   // number of elements of the tile
 
+  // index: the index of the tile in BatchTables::tiles.
   SHAMPOO_DEVICE BlockTile(const Tables& tables, const BatchTables& batch, int64_t index)
       : tile(batch.tiles[index]),
         block(tables.blocks[tile.block]),
@@ -40,6 +41,7 @@ struct BlockTile {
         begin(TileBegin(tile)),
         size(TileSize(block, tile)) {}
 
+  // Returns the address of the tile's first element in a buffer of tensors.
   SHAMPOO_DEVICE Real* In(void* buffer) const { return static_cast<Real*>(buffer) + block.at + begin; }
   // Returns the elements of P in this tile.
   SHAMPOO_DEVICE const Real* Direction(const BatchTables& batch) const {

@@ -136,8 +136,8 @@ class BlockCheck {
     return FactorCorrection(group_.settings, SnapshotStepOf(block_, tables_.state_in));
   }
 
-  // Returns an upper bound of the magnitudes of all elements of G (StepScalars). Returns NaN if the gradient contains a
-  // NaN or, with coupled weight decay, if the parameter contains a NaN.
+  // Returns an upper bound of the magnitudes of all elements of G, which StepScalars defines. Returns NaN if the
+  // gradient contains a NaN or, with coupled weight decay, if the parameter contains a NaN.
   SHAMPOO_DEVICE double Bound() const {
     const auto part = [&](int64_t which) {
       return BitsAs<double>(cta_.Largest(block_.tiles, [&](int64_t i) {
@@ -211,7 +211,7 @@ class BlockCheck {
     }
   }
 
-  // With shard_mode gather, only the owner of the block knows that a state would overflow. The owner therefore reports
+  // With shard_mode=gather, only the owner of the block knows that a state would overflow. The owner therefore reports
   // a skipped update, as on the CPU.
   SHAMPOO_DEVICE void SkipUpdate() const {
     cta_.Once([&] {
@@ -305,8 +305,9 @@ struct DecideBody {
       return rejection == Rejection::kFactorNotFinite || rejection == Rejection::kSchedule ||
              ChoiceFor(b) == OnNonFinite::kError;
     });
-    // With several replicas, only the owner of a block can find a fault in a state of the block. The owner reports such
-    // a fault in the exchange, so the fault is not counted here.
+    // With several replicas, only the owner of a block can find a fault in a state of the block. Unless the step is
+    // rejected, the owner sends kSkippedMark instead of the update, and EndStep() counts the skipped update. So this
+    // kernel does not count the fault.
     const auto is_bad = [&](int64_t b) {
       return work[b].rejection != Rejection::kNone && (tables.replica_world == 1 || work[b].state_at_fault == 0);
     };

@@ -19,7 +19,8 @@ std::string SupportedText(std::string_view built_for);
 
 // Returns an error if the plugin has no kernels for a device.
 Status CheckComputeCapability(int device);
-// Returns the error of CheckComputeCapability() without a check, for devices for which CUDA reports missing kernels.
+// Returns the error that CheckComputeCapability() returns for a device without kernels. Call this function if CUDA
+// reports that the kernels for the device are missing.
 Status NoKernelsFor(int device);
 
 }  // namespace shampoo::cuda

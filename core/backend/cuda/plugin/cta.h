@@ -8,10 +8,10 @@
 
 #include "core/backend/cuda/plugin/kernel_list.h"
 
-// A kernel is written as a body: a struct whose call operator does the work of one cooperative thread array (CTA). The
-// operator calls functions of Cta: reductions, loops whose iterations may run in any order, and Once(). nvcc compiles a
-// body for a GPU. For the fake CUDA of the tests, a C++ compiler compiles the same source. The macro SHAMPOO_CUDA_FAKE
-// is the name of the header that defines Cta, LoadKernel() and LaunchKernel() for the fake.
+// A kernel is written as a body: a struct whose call operator does the work of one cooperative thread array (CTA, also
+// called a thread block). The operator calls functions of Cta: reductions, loops whose iterations may run in any order,
+// and Once(). nvcc compiles a body for a GPU. For the fake CUDA of the tests, a C++ compiler compiles the same source.
+// The macro SHAMPOO_CUDA_FAKE is the name of the header that defines Cta, LoadKernel() and LaunchKernel() for the fake.
 //
 //   struct Scale {
 //     float* data;
@@ -32,7 +32,8 @@ inline constexpr int kCtaThreads = 256;
 // How many elements a thread loads before it works on the first of them.
 inline constexpr int kLoadsAtOnce = 4;
 
-// The threads of a CTA. After each loop and reduction, all threads see the values that any thread has written before.
+// The threads of a CTA. When a loop, a reduction or Once() returns, every thread sees all values that any thread of the
+// CTA has written before this call or during it.
 class Cta {
  public:
   __device__ int64_t index() const { return blockIdx.x; }

@@ -35,7 +35,7 @@ Status OwnedHandles::Create(Stream stream, Libraries libraries) {
   SHAMPOO_CUDA_TRY(cublasCreate(&handles_.blas));
   if (libraries == Libraries::kBlasAndSolver) {
     SHAMPOO_CUDA_TRY(cusolverDnCreate(&handles_.solver));
-    // This mode is the default. Set it in case a later version has another default.
+    // This mode is the default. Set it in case a later version of cuSOLVER has another default.
     SHAMPOO_CUDA_TRY(cusolverDnSetDeterministicMode(handles_.solver, CUSOLVER_DETERMINISTIC_RESULTS));
   }
   if (stream == Stream::kBoundLater) return {};

@@ -72,6 +72,7 @@ SHAMPOO_DEVICE inline uint64_t PatternOf(const void* base, Dtype dtype, int64_t 
   }
 }
 
+// Returns the magnitude whose bit pattern (PatternOf) is `pattern`.
 SHAMPOO_DEVICE inline double MagnitudeOf(uint64_t pattern, Dtype dtype) {
   switch (dtype) {
     case Dtype::kF32:

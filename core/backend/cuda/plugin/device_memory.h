@@ -40,7 +40,7 @@ class DeviceScope {
 
  private:
   CaptureModeScope mode_;
-  int before_ = -1;
+  int before_ = -1;                     // the device to restore; -1: none
   const char* call_ = "cudaGetDevice";  // the call that returned error_
   cudaError_t error_ = cudaSuccess;
 };
@@ -57,9 +57,9 @@ class DeviceMemory {
     kPeers,
   };
   struct Source {
-    HostAllocator allocator;  // if it has no functions, CUDA allocates
+    HostAllocator allocator;  // if its functions are nullptr, CUDA allocates the memory
     int device;
-    cudaStream_t stream;  // pool memory is allocated in the order of this stream
+    cudaStream_t stream;  // memory of a pool or of the caller's allocator is allocated in the order of this stream
     // Pool memory is freed in the order of free_stream. This stream must outlive the DeviceMemory.
     cudaStream_t free_stream;
   };

@@ -118,7 +118,7 @@ SHAMPOO_DEVICE inline void DecideCheck(const Tables& tables, int32_t b) {
                    : FitCheckFor(scalars, targets, BoundsSuffice(LimitsOf(targets), targets), work.scale.size);
 }
 
-// Determines how the step of a block with averaging moves the parameter and the newest iterate.
+// Determines how the step of a block with the key averaging moves the parameter and the newest iterate.
 SHAMPOO_DEVICE inline void SetAveraging(const Tables& tables, const DeviceBlock& block, const DeviceGroup& group,
                                         BlockWork* work) {
   const double lr_sum =
@@ -149,8 +149,8 @@ struct ScaleBody {
     if (ScalesByDualNorm(group, work)) {
       dual_norm = cta.Sum(block.tiles, [&](int64_t i) { return batch.products[block.first_tile + i]; });
     }
-    // With method muon and second_moment `row` or `short`, the division by the second moment changes the norm of the
-    // direction. The scale restores the norm.
+    // With method=muon and second_moment=row or second_moment=short, the division by the second moment changes the norm
+    // of the direction. BlockWork::scale restores the norm.
     const bool keeps_norm = work.rule == DirectionRule::kPrecondition && block.direction_moment.present() &&
                             block.moment_of_direction != DirectionMoment::kElement && norm > 0 && IsFinite(norm);
     cta.Once([&] {
@@ -181,7 +181,7 @@ struct DecideCheckBody {
   }
 };
 
-// Returns the results of ApplyDirections for one element.
+// Returns the results of ApplyDirections() for one element.
 template <typename Real>
 SHAMPOO_DEVICE AppliedElement<Real> Applied(const BlockTile<Real>& part, const ApplyScalars<Real>& scalars, Real p,
                                             Real w, Real m) {
@@ -265,8 +265,8 @@ struct DecideSkipBody {
   }
 };
 
-// Updates the state average_offset() of a block while a step writes the parameter. With weight_ema, the state is the
-// average minus W; with averaging, it is the iterate minus W (core/rules/averages.h).
+// Updates the state at DeviceBlock::average_offset() while a step writes the parameter of the block. With weight_ema,
+// the state is the average minus W; with averaging, it is the iterate minus W (core/rules/averages.h).
 template <typename Real, typename Rounding>
 class AverageTracker {
  public:
@@ -283,7 +283,7 @@ class AverageTracker {
         is_needed_(MovesAverage(part.group.settings, part.group.t, part.block.iterate_offset.present(),
                                 part.block.ema_offset.present())) {}
 
-  // i: the index of an element in the tile. w: the old element. applied: the update, and the new element.
+  // i: the index, in the tile, of an element of the parameter. w: its old value. applied: its update and new value.
   SHAMPOO_DEVICE void Track(int64_t i, Real w, const AppliedElement<Real>& applied) const {
     if (!is_needed_) return;
     const int64_t at = part_.begin + i;
@@ -301,8 +301,8 @@ class AverageTracker {
     return NextIterateOffset(iterate, w, written);
   }
 
-  // Returns the new element of the parameter, rounded as on the ranks that receive the update. at: the index of the
-  // element in the block.
+  // Returns the new value of an element of the parameter. If the block is exchanged, the value is rounded as on the
+  // ranks that receive the update. at: the index of the element in the block.
   SHAMPOO_DEVICE Real Written(int64_t at, Real w, const AppliedElement<Real>& applied) const {
     const bool is_exchanged = part_.block.exchange_at >= 0;
     const auto sent = [&](Real value) { return is_exchanged ? RoundedTo(part_.block.exchange_dtype, value) : value; };

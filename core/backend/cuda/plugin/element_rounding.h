@@ -66,14 +66,15 @@ class StochasticRounding {
   const RoundingKey key_;
 };
 
-// Launch a kernel that stores elements of blocks. `Rounding` is StochasticRounding if some group of the plan rounds
-// stochastically, otherwise NearestRounding.
+// Launches a kernel that stores elements of blocks. `Rounding` is StochasticRounding if some group of the plan rounds
+// stochastically, otherwise NearestRounding. `arguments` initialize the members of the body that follow `tables`.
 template <template <typename> typename Body, typename... Arguments>
 cudaError_t LaunchRounding(cudaStream_t stream, int64_t ctas, const Tables& tables, const Arguments&... arguments) {
   return tables.roundings == nullptr ? Launch(stream, ctas, Body<NearestRounding>{tables, arguments...})
                                      : Launch(stream, ctas, Body<StochasticRounding>{tables, arguments...});
 }
-// computation: the computation dtype of the batch. `arguments` initialize the members of the body.
+// Like the function above, for a body that also depends on the computation dtype. `arguments` initialize all members of
+// the body.
 template <template <typename, typename> typename Body, typename... Arguments>
 cudaError_t LaunchRounding(cudaStream_t stream, int64_t ctas, const Tables& tables, Dtype computation,
                            const Arguments&... arguments) {

@@ -26,7 +26,7 @@ std::vector<const Block*> OwnedBlocks(const PlanView& plan) {
 PlanCounts CountsOf(const PlanView& plan) {
   PlanCounts counts{plan.block_count, plan.param_count, plan.group_count, 0, plan.verify_replicas > 0};
   for (int64_t b = 0; b < plan.block_count; ++b) {
-    // With shard_mode gather, each block is scanned only by its owner.
+    // With shard_mode=gather, only the owner of a block scans the block.
     const bool is_scanned = plan.gather == nullptr || plan.owned[b] != 0;
     counts.scan_tiles += is_scanned ? TileCount(plan.blocks[b].elements) : 0;
   }
@@ -111,7 +111,8 @@ Engine::~Engine() {
   host_root_transfer_.reset();
   if (has_work_) (void)cudaEventSynchronize(done_.get());
   if (copies_.get() != nullptr) (void)cudaStreamSynchronize(copies_.get());
-  // Replays of graphs may still run, on streams that this library does not know.
+  // Replays of graphs may still run, on streams that this library does not know. After a failed call (lost_work_), work
+  // may still run that was enqueued after done_ was last recorded.
   if (was_captured_ || lost_work_) (void)cudaDeviceSynchronize();
 }
 
@@ -353,8 +354,8 @@ Status Engine::ReadReport(int64_t ticket, StepReport* out) {
   return CopyReport(out);
 }
 
-// Copies the report, and tries again if a step was writing the report during the copy (HostReport). Some calls read the
-// report without waiting for the step, and no call waits for replays of captured steps.
+// Copies the report, and tries again if a step was writing the report during the copy (see HostReport). Some calls read
+// the report without waiting for the step, and no call waits for replays of captured steps.
 Status Engine::CopyReport(StepReport* out) const {
   const auto* const report = reinterpret_cast<const HostReport*>(host_memory_.host());
   constexpr int kMaxTries = 1 << 20;  // the device writes the report within microseconds

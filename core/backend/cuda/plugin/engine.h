@@ -112,7 +112,7 @@ struct Engine {
   int device_;
   HostAllocator allocator_;
   bool tf32_;
-  std::vector<DeviceSettings> planned_;
+  std::vector<DeviceSettings> planned_;      // by group: the settings at the time when the plan was made
   std::vector<NewtonSchulz> newton_schulz_;  // by group
   std::vector<Dtype> narrowest_;             // by group: the narrowest computation dtype of its blocks on all ranks
   DeviceLayout layout_;
@@ -129,7 +129,7 @@ struct Engine {
   int64_t counted_steps_at_ = 0;  // this member and the next two are offsets in host_memory_
   int64_t reported_block_counters_at_ = 0;
   int64_t reported_hashes_at_ = 0;
-  char* state_ = nullptr;
+  char* state_ = nullptr;  // the arena: memory of own_state_ or of EngineDesc::state
 
   Tables tables_{};
   std::vector<BatchTables> batch_tables_;  // by batch of the layout
@@ -143,7 +143,8 @@ struct Engine {
   std::unique_ptr<Orthogonalizer> orthogonalizer_;
   std::unique_ptr<BasisBatchStep> basis_step_;  // nullptr: no method works in eigenbases
   std::unique_ptr<MuonStep> muon_step_;         // nullptr: method muon orthogonalizes no block
-  // Async roots on the device or on the host; at most one of the two exists.
+  // async_roots_ computes async roots on the device, and host_root_transfer_ is for async roots on the host. At least
+  // one of these two pointers is nullptr.
   std::unique_ptr<AsyncRoots> async_roots_;
   std::unique_ptr<HostRootTransfer> host_root_transfer_;
   std::unique_ptr<HostExchange> host_exchange_;  // nullptr: all communicators take device memory
@@ -153,9 +154,9 @@ struct Engine {
   bool advances_averages_ = false;               // some group sets averaging=schedule_free or weight_ema
   int64_t recorded_ = 0;                         // the last ticket that done_ covers
   bool has_work_ = false;                        // done_ has been recorded, for a step or for another call
-  bool buffers_are_set_ = false;
-  bool was_captured_ = false;  // some step was captured
-  bool lost_work_ = false;     // a call has failed, so done_ may not cover all running work
+  bool buffers_are_set_ = false;                 // false: the next step must call SetBuffers()
+  bool was_captured_ = false;                    // some step was captured
+  bool lost_work_ = false;                       // a call has failed, so done_ may not cover all running work
 };
 
 }  // namespace shampoo::cuda

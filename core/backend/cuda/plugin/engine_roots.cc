@@ -15,7 +15,8 @@
 
 namespace shampoo::cuda {
 
-// Consecutive blocks of a shape group with the same task. Their roots of one dim are computed together.
+// Consecutive blocks of one shape group. All of them have the same task. For each dim, their roots are computed
+// together.
 struct Engine::RootRun {
   const ShapeGroup* shape_group;
   int64_t begin, count;
@@ -33,7 +34,7 @@ struct Engine::RootContext {
   const double* divisors = nullptr;  // by block; nullptr: use BlockWork::divisor
 };
 
-// The settings and tasks of the step whose roots are computed.
+// The settings and tasks of the step that refreshes the roots or, for async roots, of the step that took the snapshots.
 struct Engine::RootInputs {
   const DeviceSettings* groups;
   const RootTask* tasks;          // by block
@@ -111,9 +112,10 @@ Status Engine::RefreshRoots(const StepArgs& args, const Tables& tables, const Bl
   return ComputeRuns(inputs, RootTask::kFromSnapshot, batch, context);
 }
 
-// Computes the roots of all blocks with this task. The roots of consecutive blocks of a shape group are computed
-// together (RootRun). Blocks with the same task are usually consecutive, because items are sorted by Block::phase. The
-// matrices of a run share one divisor, so all snapshots in a run must be from the same step.
+// Computes the roots of all blocks of a batch that have the task `task`. The roots of consecutive blocks of a shape
+// group are computed together (RootRun). Blocks with the same task are usually consecutive, because the blocks of a
+// shape group are sorted by Block::phase. The matrices of a run share one divisor, so all snapshots in a run must be
+// from the same step.
 Status Engine::ComputeRuns(const RootInputs& inputs, RootTask task, const BlockBatch& batch,
                            const RootContext& context) {
   for (const ShapeGroup& shape_group : batch.shape_groups) {
@@ -203,8 +205,8 @@ Status Engine::ComputeRun(const DeviceSettings* groups, const BlockBatch& batch,
   return context.solver->Compute(roots, groups[block.group], *context.handles, context.workspace);
 }
 
-// Returns a batch of one matrix. The matrix is at the beginning of the buffer of matrices that steps use, so use the
-// batch only between steps.
+// Returns a batch of one matrix. The matrix is in the buffer at layout_.matrices. Steps use this buffer, too, so use
+// the batch only between steps.
 RootBatch Engine::MatrixOf(int64_t n, Dtype computation, Dtype root_dtype) {
   RootBatch matrix;
   matrix.n = n;

@@ -49,7 +49,7 @@ Status Engine::Step(const StepArgs& args, int64_t* ticket) {
   SHAMPOO_RETURN_IF_ERROR(std::move(recorded));
   if (exports) return {};
   recorded_ = *ticket;
-  // Async roots are enqueued last, so that no work of this step waits for them.
+  // The job that computes async roots starts after the whole step, so that no work of this step waits for the job.
   return async_roots_ ? async_roots_->Submit(args, plan_) : Status();
 }
 
@@ -76,7 +76,8 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const bool refreshes = args.any_refresh != 0;
   if (has_async_roots()) SHAMPOO_RETURN_IF_ERROR(WaitForAsyncRoots(args));
-  // A replay of a graph sets the buffers that were captured. So after a capture, every step sets its own buffers again.
+  // A replay of a graph sets Tables::buffers to the addresses in the captured step. So after a capture, every step sets
+  // its own addresses again.
   was_captured_ = was_captured_ || args.captured != 0;
   if (args.buffers_changed != 0 || !buffers_are_set_ || was_captured_) {
     buffers_are_set_ = false;
@@ -116,7 +117,8 @@ Status Engine::Enqueue(const StepArgs& args, int64_t ticket, const Tables& table
 }
 
 // Enqueues an export of several ranks. An export makes all exchanges of a step, so that failures are reported in the
-// same way. No group is active and no parameter has a gradient, so this rank sends placeholders instead of gradients.
+// same way. No group makes a step and no parameter has a gradient, so this rank sends placeholders instead of
+// gradients.
 Status Engine::EnqueueExport(const StepArgs& args, int64_t ticket, const Tables& tables) {
   const auto stream = static_cast<cudaStream_t>(args.stream);
   const StepPhases phases(nullptr, stream);  // an export belongs to no phase of a step
@@ -169,7 +171,7 @@ Status Engine::StepBatch(const StepArgs& args, int64_t ticket, const Tables& tab
     SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kPreconditioning));
     SHAMPOO_RETURN_IF_ERROR(
         streams_.ForEach(stream, batch, [&](const Handles& handles, const ShapeGroup& shape_group) -> Status {
-          // Items are sorted by Block::phase, so the preconditioned items come first.
+          // The items of a shape group are sorted by Block::phase, so the preconditioned blocks come first.
           const auto first = batch.items.begin() + static_cast<std::ptrdiff_t>(shape_group.first);
           const auto end =
               std::find_if_not(first, first + static_cast<std::ptrdiff_t>(shape_group.count), is_preconditioned);

@@ -257,7 +257,8 @@ Status Engine::FillTables(cudaStream_t stream) {
       // Clear the memory of async roots, from `matrices` to `statuses`, so that no kernel reads uninitialized memory
       // even if the first step is rejected.
       SHAMPOO_RETURN_IF_ERROR(clear(layout_.async.matrices, layout_.async.active - layout_.async.matrices));
-      // Set RootBatch::active to a nonzero number: async roots are computed even if a later step is rejected.
+      // Set the number to which RootBatch::active points to a nonzero value, because async roots are computed even if a
+      // later step is rejected.
       SHAMPOO_CUDA_TRY(cudaMemsetAsync(base + layout_.async.active, 1, sizeof(int32_t), stream));
       SHAMPOO_RETURN_IF_ERROR(upload(layout_.async.flag_addresses, host.async_flags));
     }
@@ -265,12 +266,12 @@ Status Engine::FillTables(cudaStream_t stream) {
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.groups, TableBytes<DeviceGroup>(2 * plan_.group_count)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.state, TableBytes<StepState>(1)));
     SHAMPOO_RETURN_IF_ERROR(clear(layout_.roots, TableBytes<RootStatus>(layout_.root_count)));
-    // Fill the buffers from `first` to the one before `blas`, because PreloadLibraries() passes them to cuBLAS and
-    // cuSOLVER. An element whose bytes are all 0xff is a NaN in every floating-point dtype. The solver of inverse roots
-    // replaces matrices with such elements by the identity.
+    // PreloadLibraries() passes the buffers from `first` to the one before `blas` to cuBLAS and cuSOLVER, so fill them
+    // with a known value. An element whose bytes are all 0xff is a NaN in every floating-point dtype. The solver of
+    // inverse roots replaces a matrix that contains NaN by the identity.
     SHAMPOO_CUDA_TRY(
         cudaMemsetAsync(base + layout_.first, 0xff, static_cast<size_t>(layout_.blas - layout_.first), stream));
-    // After the fill, whose range includes `tasks`.
+    // Clear `tasks` only after the buffers have been filled with 0xff, because the filled range includes `tasks`.
     if (counts_blocks()) SHAMPOO_RETURN_IF_ERROR(clear(layout_.tasks, TableBytes<RootTask>(plan_.block_count)));
     return {};
   };

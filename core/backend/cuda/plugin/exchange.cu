@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of the exchange between replicas. A segment is what one rank sends: a header and updates. The kernels write
+// Kernels of the exchange between replicas. The segment of a rank consists of a header and updates. The kernels write
 // the header of this rank's segment, compare the headers of all ranks (core/rules/rank_difference.h), and write outputs
 // from the exchanged data.
 #include "core/backend/cuda/plugin/device_kernels.h"
@@ -20,8 +20,8 @@ struct WriteHeaderBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const StepState& state = *tables.state;
     const bool exports = state.exports != 0;
-    // If replicas skip blocks because of gradients, all replicas must skip the same blocks. So header.inputs includes
-    // the sum of b + 1 over the skipped blocks b.
+    // If replicas skip blocks because of gradients, all replicas must skip the same blocks. So the hash header.inputs
+    // includes the sum of b + 1 over the indices b of the skipped blocks.
     const double skipped = cta.Sum(exports ? 0 : tables.block_count, [&](int64_t b) {
       const BlockWork& work = tables.work[b];
       // With gathered blocks, only the owner of a block knows whether the block must be skipped.
@@ -80,7 +80,8 @@ struct CompareHeadersBody {
         if (HeaderOf(rank).round.place != own.round.place) return Differ(rank, RankDifference::kPlace);
       }
       RecordSteppingRanks(tables.state, world, [&](int64_t rank) { return HeaderOf(rank).round; });
-      // If `counted` is 2, the step is rejected, and all ranks already know the reason from an earlier exchange.
+      // If StepState::counted is 2, the step is already rejected, and all ranks know the reason from an earlier
+      // exchange.
       if (tables.state->counted == 2) return;
       for (int64_t rank = 0; rank < world; ++rank) {
         if (HeaderOf(rank).round.code != 0) return Differ(rank, RankDifference::kFailed);

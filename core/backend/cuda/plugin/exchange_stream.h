@@ -17,8 +17,8 @@ namespace shampoo::cuda {
 //   caller:    compute 0 | Begin 0, compute 1 | Begin 1, Wait 0, apply 0, compute 2 | Begin 2, Wait 1, apply 1 ...
 //   exchanges:              exchange 0, End 0    exchange 1, End 1
 //
-// At any time, at most two exchanges have begun without being waited for: call Wait for bucket k - 2 before Begin for
-// bucket k.
+// There are only two events that record the end of an exchange. Therefore, call Wait() for bucket k - 2 before Begin()
+// for bucket k.
 class ExchangeStream {
  public:
   Status Create();

@@ -21,7 +21,7 @@ struct LoadGradientBody {
     const int64_t begin = TileBegin(tile);
     const int64_t size = TileSize(block, tile);
     Real* const to = static_cast<Real*>(batch.first) + block.at + begin;
-    // Matrix products also read the gradients of blocks that are not stepped, so these gradients are set to zero.
+    // Matrix products also read the tensors of blocks that the step does not update, so these tensors are set to zero.
     if (!IsStepped(tables, tile.block)) return cta.ForEach(size, [&](int64_t i) { to[i] = 0; });
     const DeviceGroup& group = tables.groups[block.scalars];
     const DeviceParam& param = tables.params[block.param];

@@ -1,7 +1,7 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of shard_mode gather. They copy slices between the caller's buffers, the messages between shard ranks, and
+// Kernels of shard_mode=gather. They copy slices between the caller's buffers, the messages between shard ranks, and
 // whole blocks. BlockGather (core/step/block_gather.cc) and slice_pass.cc (core/backend/cpu) do the same on the CPU.
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/backend/cuda/plugin/kernel_common.h"
@@ -32,8 +32,8 @@ struct TakeAgreedGradientsBody {
       const unsigned char agreed = segments.AgreedGradientOf(block.param);
       const bool is_used = block.owned != 0 && agreed >= kGradient;
       char* const gradient = BufferAt(tables, block.gradient_at, is_used);
-      // The update is written over the gradient. For a whole block, kernels never write to the address Buffers::copy.
-      // They only test whether it is nullptr, so any other address suffices.
+      // The update of a whole block overwrites its gradient. For a whole block, kernels only test whether the address
+      // Buffers::copy is nullptr, and never write to this address. Any address except nullptr therefore suffices.
       tables.buffers[block.buffers] = {BufferAt(tables, block.param_at, is_used), gradient, gradient,
                                        agreed == kGradientAndCopy ? gradient : nullptr};
     });
@@ -185,9 +185,9 @@ struct PackUpdatesBody {
       CopyElement(update, packed, whole, dense, block.exchange_dtype);
     });
     if (tile.begin > 0) return;
-    // An element whose bytes all equal kSkippedMark is a NaN. If parameters are sent instead of updates (key
-    // communicate), the first element of the slice may be this NaN. Change the sign of this element, so that it is
-    // still a NaN but is not taken for the mark. Exports send no marks, and their receivers do not check for marks.
+    // An element whose bytes all equal kSkippedMark is a NaN. With communicate=params, the first element of the slice
+    // may be this NaN. Change the sign of this element, so that it is still a NaN but is not taken for the mark.
+    // Exports send no marks, and their receivers do not check for marks.
     if (exports || !IsMarkedSkipped(cta, update, bytes)) return;
     cta.Once([&] { update[bytes - 1] = static_cast<char>(update[bytes - 1] & 0x7f); });
   }

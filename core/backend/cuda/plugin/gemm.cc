@@ -14,8 +14,8 @@ namespace {
 // matrices have failed.
 constexpr int64_t kMaxMatrices = 32768;
 
-// LowerProductWithTransposed() divides a large product into this number of panels of rows. It omits the columns that
-// are above the diagonal in all rows of a panel, so 5/8 of the product is computed.
+// LowerProductWithTransposed() divides a large product into this number of panels of rows. In each panel, it omits the
+// columns in which all elements are above the diagonal, so 5/8 of the product is computed.
 constexpr int64_t kPanels = 4;
 
 }  // namespace

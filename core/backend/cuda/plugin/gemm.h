@@ -35,15 +35,16 @@ struct GemmOutput {
   int64_t stride;
 };
 
-// Computes C = alpha op(A) op(B) + beta C for every matrix of a batch. All matrices are row-major; op(A) is m x k and
-// op(B) is k x n. The handle's pointer mode must be CUBLAS_POINTER_MODE_HOST.
+// Computes C = alpha op(A) op(B) + beta C for every matrix of a batch. op transposes A if options.transpose_a is set,
+// and B if options.transpose_b is set. All matrices are row-major; op(A) is m x k and op(B) is k x n. The handle's
+// pointer mode must be CUBLAS_POINTER_MODE_HOST.
 Status Gemm(cublasHandle_t handle, const GemmOptions& options, int64_t m, int64_t n, int64_t k, const GemmInput& a,
             const GemmInput& b, const GemmOutput& c, int64_t batch);
 
 // The smallest size of C at which LowerProductWithTransposed leaves some elements above the diagonal unchanged.
 inline constexpr int64_t kLowerProductPanelsFrom = 512;
-// Computes the lower triangle of C = op(A) op(A)^T for every matrix of a batch, where op(A) is d x k. Also writes
-// elements above the diagonal: all of them if d is below kLowerProductPanelsFrom, otherwise some of them.
+// Computes the lower triangle of C = alpha op(A) op(A)^T + beta C for every matrix of a batch, where op(A) is d x k.
+// Also writes elements above the diagonal: all of them if d is below kLowerProductPanelsFrom, otherwise some of them.
 // options.transpose_a selects op; options.transpose_b is ignored.
 Status LowerProductWithTransposed(cublasHandle_t handle, GemmOptions options, int64_t d, int64_t k, const GemmInput& a,
                                   const GemmOutput& c, int64_t batch);

@@ -19,7 +19,7 @@ Status HostExchange::Create(int64_t bytes, std::unique_ptr<HostExchange>* out) {
 }
 
 Status HostExchange::Fetch(int64_t offset, const void* from, int64_t bytes, cudaStream_t stream) {
-  // For the last exchange, Return() may have enqueued a copy in another stream. That copy may still read this memory.
+  // The previous call of Return() may have enqueued its copy in another stream. That copy may still read memory().
   SHAMPOO_CUDA_TRY(cudaEventSynchronize(returned_.get()));
   if (bytes > 0) {
     SHAMPOO_CUDA_TRY(

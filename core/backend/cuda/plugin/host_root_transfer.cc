@@ -36,7 +36,7 @@ Status HostRootTransfer::Create(int device, const PlanView& plan, int64_t steps,
   made->places_.resize(static_cast<size_t>(roots));
   for (MappedMemory& buffer : made->buffers_) {
     SHAMPOO_RETURN_IF_ERROR(
-        buffer.Allocate(buffer_bytes).Within(Cat(buffer_bytes, " bytes of pinned memory for root_device host")));
+        buffer.Allocate(buffer_bytes).Within(Cat(buffer_bytes, " bytes of pinned memory for root_device=host")));
   }
   made->buffer_bytes_ = buffer_bytes;
   SHAMPOO_RETURN_IF_ERROR(made->stream_.CreateWithPriority(false));

@@ -14,7 +14,7 @@
 
 namespace shampoo::cuda {
 
-// The device side of async roots that the library computes on the host (root_device host). A stream of the lowest
+// The device side of async roots that the library computes on the host (root_device=host). A stream of the lowest
 // priority copies factor matrices to pinned memory, and copies roots back to the device. Events order the work of this
 // stream and the work of steps. A job computes a set of roots, usually those of all snapshots that one step has taken.
 // The library calls this class from the thread that makes the steps, and from one other thread, which runs all jobs.
@@ -22,10 +22,10 @@ class HostRootTransfer {
  public:
   // The device memory of one root.
   struct Place {
-    char* matrix = nullptr;   // both triangles, in the computation dtype: first the factor matrix, later its root
-    int32_t* flag = nullptr;  // HostRootHeader::may_be_diagonal
-    RootStatus* status = nullptr;
-    int64_t bytes = 0;  // size of the matrix
+    char* matrix = nullptr;        // both triangles, in the computation dtype: first the factor matrix, later its root
+    int32_t* flag = nullptr;       // Fetch() copies it to HostRootHeader::may_be_diagonal
+    RootStatus* status = nullptr;  // Return() copies HostRootHeader::status to it
+    int64_t bytes = 0;             // size of the matrix
   };
 
   // steps: the largest number of steps between a snapshot and the first use of its roots. buffer_bytes: the size of

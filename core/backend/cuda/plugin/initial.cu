@@ -21,7 +21,8 @@ struct InitializeFactorsBody {
     };
     clear(block.gradient_count);
     clear(block.radius);
-    // Do not clear lr_sum: a checkpoint load that initializes a block also loads the lr_sum of this block.
+    // Does not clear the state lr_sum. If a load finds no saved block of the same shape, it runs this kernel for the
+    // block, but takes lr_sum from the saved blocks of the parameter.
     if (block.direction_moment.present() && block.moment_of_direction != DirectionMoment::kElement) {
       const bool is_of_rows = MeansAreOfOutputs(block.moment_of_direction, block.matrix_rows, block.matrix_columns);
       cta.ForEach(is_of_rows ? block.matrix_rows : block.matrix_columns, [&](int64_t i) {

@@ -27,8 +27,8 @@ SHAMPOO_DEVICE inline void CountRejection(StepState* state) {
   state->counted = 1;
 }
 
-// Rejects the step because of a group. The report stores `value` as StepReport::value, and `key` as StepReport::dim.
-// The comments of Rejection describe these two members.
+// Rejects the step because of a group, unless the step is already rejected. The report stores `value` as
+// StepReport::value, and `key` as StepReport::dim. The comments of Rejection describe these two members.
 SHAMPOO_DEVICE inline void RejectGroup(StepState* state, Rejection rejection, int32_t group, double value,
                                        int32_t key = 0) {
   if (state->rejected != 0) return;
@@ -86,7 +86,7 @@ SHAMPOO_DEVICE inline void PassThrough(const Cta& cta, const Tables& tables, con
   if (outputs.any()) cta.ForEach(size, [&](int64_t i) { outputs.Write(PlaceOf(block, begin + i)); });
 }
 
-// Writes the outputs of elements from exchanged data, with the same arithmetic as the owner of the block.
+// Computes outputs from exchanged data, with the same arithmetic as the owner of the block, and writes them.
 template <typename Real, typename Rounding>
 class ReceivedOutputs {
  public:

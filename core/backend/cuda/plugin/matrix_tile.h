@@ -7,8 +7,8 @@
 
 namespace shampoo::cuda {
 
-// A tile of a symmetric d x d matrix: its first row and column, and its numbers of rows and columns. A tile has few
-// elements, so 32-bit divisions suffice, which are faster than 64-bit ones.
+// A tile of a symmetric d x d matrix: its first row and column, and its numbers of rows and columns. The functions use
+// 32-bit divisions, which suffice for the few elements of a tile and are faster than 64-bit divisions.
 struct MatrixTile {
   int64_t d, row, column, rows, columns;
 
@@ -64,7 +64,7 @@ struct MatrixTile {
       if (c > r) work(r, c);
     });
   }
-  // Copies the elements below the diagonal to their mirror images.
+  // Copies the elements of this tile below the diagonal of `matrix` to their mirror images.
   template <typename Real>
   SHAMPOO_DEVICE void Mirror(const Cta& cta, Real* matrix) const {
     ForEachUpper(cta, [&](int64_t r, int64_t c) { matrix[r * d + c] = matrix[c * d + r]; });
@@ -79,8 +79,9 @@ struct MatrixTile {
   }
 };
 
-// Computes F <- decay F + weight C for the elements of a tile on and below the diagonal. C is the new
-// product of gradients. factor: the stored F. product: C as a d x d matrix; only its lower triangle is read.
+// Computes F <- decay F + weight C for those elements of a tile that are on or below the diagonal of F. factor: the
+// factor matrix F, in the form and dtype of `slot`. product: the d x d matrix C, the new product of gradients; only its
+// lower triangle is read.
 template <typename Real>
 SHAMPOO_DEVICE void AverageFactor(const Cta& cta, const MatrixTile& tile, const StateSlot& slot, char* factor,
                                   double decay, double weight, const Real* product) {

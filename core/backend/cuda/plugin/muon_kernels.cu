@@ -39,9 +39,9 @@ struct KeepNormBody {
   }
 };
 
-// Returns whether the step applies the key second_moment to the direction of a block. The step does not apply the
-// key to a direction that is not finite, because the second moment must stay finite. The update of such a block is
-// skipped later.
+// Returns whether the step updates the second moments of a block with its direction and divides the direction by their
+// square roots (key second_moment). It does neither if the direction is not finite, because second moments must stay
+// finite. A later kernel then skips the update of the block.
 SHAMPOO_DEVICE inline bool DividesDirection(const Tables& tables, int32_t b) {
   return HasMomentOfDirection(tables, b) && IsFinite(tables.work[b].orthogonal_norm);
 }
@@ -57,7 +57,7 @@ struct MomentScalars {
 };
 
 // Updates the second moments of rows or of columns, and writes the numbers by which DivideDirectionBody divides these
-// rows or columns. One CTA processes one row or one group of columns.
+// rows or columns. One CTA processes one row, or up to kColumnsOfLine columns.
 template <typename Real>
 struct LineBody {
   MuonArgs args;

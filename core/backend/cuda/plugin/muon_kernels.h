@@ -12,15 +12,15 @@ namespace shampoo::cuda {
 struct MuonArgs {
   Tables tables;
   BatchTables batch;
-  double* divisors;  // for each block of the batch, the divisors of its rows or of its columns
+  double* divisors;  // from DeviceBlock::vector_at[0] on: the divisors of the rows or of the columns of the block
   Dtype computation;
 };
 
 // batch.second contains the orthogonalized directions. Updates their second moments, and divides the directions by
-// sqrt(second moment) + epsilon. lines: the number of CTAs per block that update moments of rows or columns. It must be
-// at least the number of rows of each block, and at least its number of groups of kColumnsOfLine columns.
+// sqrt(second moment) + epsilon. lines: the number of CTAs per block that update moments of rows or columns. For every
+// block, it must be at least the number of rows, and at least the number of columns / kColumnsOfLine, rounded up.
 cudaError_t DivideByMoments(cudaStream_t stream, const MuonArgs& args, int64_t lines);
-// The number of columns in a group of columns. One CTA processes one such group.
+// One CTA updates the moment of one row, or the moments of this many columns.
 inline constexpr int64_t kColumnsOfLine = 256;
 
 }  // namespace shampoo::cuda

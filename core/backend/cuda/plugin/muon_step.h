@@ -10,13 +10,14 @@
 
 namespace shampoo::cuda {
 
-// Makes the step of batches of blocks with orthogonalized directions (method muon, arXiv 2502.16982).
+// Makes the step of blocks that method muon (arXiv 2502.16982) updates, one batch at a time.
 class MuonStep {
  public:
-  // divisors: the array `divisors` of DeviceLayout::OrthogonalLayout. orthogonalizer: must outlive the object.
+  // divisors: the array at DeviceLayout::OrthogonalLayout::divisors. orthogonalizer: must outlive the object.
   MuonStep(double* divisors, const Orthogonalizer& orthogonalizer)
       : divisors_(divisors), orthogonalizer_(orthogonalizer) {}
 
+  // work: the tables of `batch`.
   Status Step(const StepArgs& args, const StepPhases& phases, const Tables& tables, const BatchTables& work,
               const BlockBatch& batch) const;
   // Makes cuBLAS load the kernels of all products of the batch (Engine::PreloadLibraries). StepState::go must be 0.

@@ -1,9 +1,9 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Kernels of the keys norm_control and update_floor (core/rules/norms.h). For each block with one of these keys, they
-// compute the old parameter minus the new one, and write this difference to OtherBuffer() (block_tile.h). The
-// difference then replaces the direction.
+// Kernels of the keys norm_control and update_floor (core/rules/norms.h). For each block to which one of these keys
+// applies, the kernels compute the old parameter minus the new one, and write this difference to OtherBuffer()
+// (block_tile.h). The difference then replaces the direction.
 #include "core/backend/cuda/plugin/block_tile.h"
 #include "core/backend/cuda/plugin/device_kernels.h"
 #include "core/rules/norms.h"
@@ -21,8 +21,8 @@ SHAMPOO_DEVICE inline bool ControlsRowsOf(const Tables& tables, const DeviceBloc
   return ControlsRows(tables.groups[block.scalars].settings);
 }
 
-// A view of one block, for elements of the parameter before weight decay (W()), the parameter after weight decay
-// (Decayed()), and the direction before scaling (p).
+// A view of one block. Returns elements of the parameter before weight decay (W()) and after weight decay (Decayed()).
+// `p` is the direction before it is scaled.
 template <typename Real>
 struct ControlledBlock {
   const Tables& tables;
@@ -52,7 +52,7 @@ struct ControlledBlock {
     };
     return {sum(&NormSums::ww), sum(&NormSums::pw), sum(&NormSums::pp)};
   }
-  // Returns an element of W1 (ControlledMove).
+  // Returns an element of W1, the parameter after ControlledMove and before Ratio() (core/rules/norms.h).
   SHAMPOO_DEVICE double Moved(const NormControlRow* rows, int64_t i) const {
     return rows[RowOf(i)].move.Of(Decayed(i), static_cast<double>(p[i]));
   }
@@ -71,7 +71,7 @@ SHAMPOO_DEVICE inline NormControlRow* RowsOf(const BatchTables& batch, const Dev
   return batch.norm_rows + block.norm_row_at;
 }
 
-// Returns the norm that hyperball maintains, or 0 if this norm is not known yet.
+// Returns the norm that norm_control=hyperball maintains, or 0 if this norm is not known yet.
 SHAMPOO_DEVICE inline double KnownRadius(const Tables& tables, const DeviceBlock& block) {
   return shampoo::KnownRadius(tables.groups[block.scalars].settings,
                               *reinterpret_cast<const double*>(tables.state_out + block.radius.offset));
@@ -82,7 +82,7 @@ SHAMPOO_DEVICE inline bool NeedsParamNorm(const Tables& tables, const DeviceBloc
 }
 
 // Computes the NormSums of a tile, unless update_floor_rows is set (see RowSumsBody). Also computes the sum of squares
-// of W() in the tile if norm_control is `hyperball` and the norm to maintain is not known yet.
+// of W() in the tile if NeedsParamNorm() is true.
 template <typename Real>
 struct TileSumsBody {
   Tables tables;
@@ -128,8 +128,8 @@ SHAMPOO_DEVICE inline NormControlStep ControlStepOf(const DeviceGroup& group, co
   return step;
 }
 
-// Determines the norm that hyperball maintains, and the ControlledMove of each NormControlRow of a block. One CTA
-// processes one block.
+// Determines the norm that norm_control=hyperball maintains, and the ControlledMove of each NormControlRow of a block.
+// One CTA processes one block.
 struct MoveBody {
   Tables tables;
   BatchTables batch;

@@ -8,7 +8,7 @@
 // second_moment to them.
 namespace shampoo::cuda {
 
-// Returns whether the step orthogonalizes a block.
+// Returns whether the step orthogonalizes the direction of block `b`.
 SHAMPOO_DEVICE inline bool IsOrthogonalized(const Tables& tables, int32_t b) {
   return IsStepped(tables, b) && tables.blocks[b].orthogonalized != 0 &&
          tables.work[b].rule == DirectionRule::kPrecondition;

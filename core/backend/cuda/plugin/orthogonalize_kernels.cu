@@ -8,13 +8,13 @@
 namespace shampoo::cuda {
 namespace {
 
-// Returns ScaleExponent(largest), but at least -1022, so that 2 to the power of minus this exponent is finite.
+// Returns ScaleExponent(largest), but at least -1022. For the returned exponent e, 2^-e is therefore finite.
 SHAMPOO_DEVICE inline int FiniteScaleExponent(double largest) {
   const int exponent = ScaleExponent(largest);
   return exponent < -1022 ? -1022 : exponent;
 }
 
-// Computes the largest magnitude in a tile of a matrix, and the sum of the squares of the elements. For the sum, each
+// Computes the largest magnitude in a tile of a matrix, and the sum of the squares of its elements. For the sum, each
 // element is divided by 2^FiniteScaleExponent(largest), so that the sum neither overflows nor underflows.
 template <typename Real>
 struct TileMagnitudeBody {
@@ -88,8 +88,8 @@ struct ScaleMatrixBody {
     const BlockTile<Real> part(args.tables, args.batch, cta.index());
     const Real* const h = part.In(args.source);
     const Dtype dtype = part.block.iteration_dtype;
-    // If the dtype of the iteration is not the computation dtype, `third` (bfloat16) or `wide` (float64) has room for
-    // two tensors for each tensor of the batch. The iteration begins in the first of these two tensors.
+    // If the dtype of the iteration is not the computation dtype, `third` (for bfloat16) or `wide` (for float64) has
+    // room for two tensors for each tensor of the batch. The iteration begins in the first of these two tensors.
     const int64_t at = 2 * part.block.at + part.begin;
     if (dtype == Dtype::kBf16) return Write(cta, part, h, static_cast<__nv_bfloat16*>(args.third) + at);
     if (dtype != args.computation) return Write(cta, part, h, static_cast<double*>(args.wide) + at);
@@ -102,9 +102,9 @@ struct ScaleMatrixBody {
   SHAMPOO_DEVICE void Write(const Cta& cta, const BlockTile<Real>& part, const Real* h, Stored* x) const {
     using Wide = typename ArithmeticOf<Stored>::Real;
     // The batched products process all blocks of a shape group. If this step does not orthogonalize one of them, `x`
-    // gets zeros for this block. Exception: if a block of method muon makes a step without the rule kPrecondition
-    // (DirectionRule), the step computes no products for the shape group (muon_step.cc). `x` then keeps its
-    // contents, because these may be the direction of the block.
+    // gets zeros for this block. Exception: if the block has method muon and its rule in this step is not
+    // DirectionRule::kPrecondition, the step computes no products for the shape group (muon_step.cc). `x` then keeps
+    // its contents, because these may be the direction of the block.
     if (!IsOrthogonalized(args.tables, part.tile.block)) {
       const bool is_multiplied = part.work.go == 0 || part.block.is_rotated();
       if (part.block.orthogonalized != 0 && is_multiplied) {
@@ -123,7 +123,7 @@ struct ScaleMatrixBody {
   }
 };
 
-// A tile of a matrix. There are several matrices of equal size, each with a square grid of tiles.
+// A tile of one of several matrices of equal size. Each matrix has a square grid of tiles.
 struct EqualTile {
   int64_t matrix;
   bool is_lower;
@@ -185,7 +185,7 @@ struct PolynomialBody {
   }
 };
 
-// With ns_norm schatten4: computes ns_factor = 1 / (ns_divisor N) for each matrix X, where N is the Schatten-4 norm of
+// With ns_norm=schatten4: computes ns_factor = 1 / (ns_divisor N) for each matrix X, where N is the Schatten-4 norm of
 // X. N is the square root of the Frobenius norm of the Gram matrix A of X. One CTA processes one matrix.
 template <typename Stored>
 struct GramNormBody {
@@ -208,7 +208,7 @@ struct GramNormBody {
   }
 };
 
-// A tile of a tensor. There are several tensors of equal size.
+// A tile of one of several tensors of equal size.
 struct TensorTile {
   int64_t tensor, begin, size;
 

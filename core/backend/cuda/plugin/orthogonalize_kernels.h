@@ -13,7 +13,7 @@ struct OrthogonalizeArgs {
   Tables tables;
   BatchTables batch;
   void* source;  // contains the matrices to orthogonalize, one for each block of the batch
-  void* spare;   // a buffer of the same layout, or `source` itself; may be overwritten, except with dual_norm_scale
+  void* spare;   // a buffer with the layout of `source`, or `source` itself; overwritten only without dual_norm_scale
   void* third;   // `third` and `wide`: see DeviceLayout::OrthogonalLayout
   void* wide;
   Dtype computation;
@@ -31,7 +31,7 @@ struct EqualMatrices {
   int64_t size;
   int64_t count;
 };
-// Copies the lower triangles to the upper ones.
+// Copies the lower triangle of each matrix to its upper triangle.
 cudaError_t MirrorMatrices(cudaStream_t stream, Dtype dtype, const EqualMatrices& matrices);
 // The coefficients of CompletePolynomials().
 struct PolynomialTerms {
@@ -47,15 +47,16 @@ cudaError_t CompletePolynomials(cudaStream_t stream, Dtype dtype, const EqualMat
 // Tensors of equal size.
 struct EqualTensors {
   void* data;
-  int64_t stride;
-  int64_t elements;
+  int64_t stride;    // elements between the starts of consecutive tensors
+  int64_t elements;  // number of elements of one tensor
 };
-// With ns_norm schatten4: divides the tensors of a shape group by their Schatten-4 norms and by
-// DeviceBlock::ns_divisor. ScaleForIteration has divided them by their Frobenius norms only. gram: the product of each
-// tensor and its transpose; both triangles are read. first_item: index of the shape group's first item in the batch.
+// With ns_norm=schatten4: divides the tensors of a shape group by their Schatten-4 norms and by
+// DeviceBlock::ns_divisor. Before, ScaleForIteration has divided them by their Frobenius norms. gram: the Gram matrices
+// of the tensors (orthogonalizer.cc), with both triangles. first_item: ShapeGroup::first.
 cudaError_t CompleteSchatten(cudaStream_t stream, const OrthogonalizeArgs& args, Dtype dtype, int64_t first_item,
                              const EqualMatrices& gram, const EqualTensors& tensors);
-// Converts tensors from `dtype` to float32.
+// Converts `count` tensors from `dtype` to float32. to_stride: elements between the starts of consecutive
+// tensors in `to`.
 cudaError_t ConvertTensors(cudaStream_t stream, Dtype dtype, const EqualTensors& from, int64_t count, float* to,
                            int64_t to_stride);
 

@@ -1,9 +1,10 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
 //
-// Each step of the iteration (Newton-Schulz, or that of ExactEntryOf()) multiplies a matrix X by a polynomial. X
-// alternates between two buffers of tensors, and ends in the buffer `second`. The other buffer is `spare`. With
-// dual_norm_scale, the other buffer is `third`, because method muon still needs the filtered gradient in `spare`:
+// The iteration is Newton-Schulz or, with orthogonalization=exact, has the coefficients of ExactEntryOf(). Each step
+// multiplies a matrix X by a polynomial of its Gram matrix. X alternates between two buffers of tensors, and ends in
+// the buffer `second`. The other buffer is `spare`. With dual_norm_scale, the other buffer is `third`, because method
+// muon still needs the filtered gradient in `spare`:
 //
 //              spare, or third        second
 //   iteration  X                      X

@@ -13,17 +13,18 @@
 namespace shampoo::cuda {
 
 // Orthogonalizes the directions of a batch by an iteration (orthogonalizer.cc), for method muon and for the key
-// soap_post. Each product of the iteration is computed for all matrices of a shape group at once. If the key
-// `orthogonalization` is `exact`, the iteration has kExactSteps steps and runs in float64 (ExactEntryOf).
+// soap_post. Each product of the iteration is computed for all matrices of a shape group at once. With
+// orthogonalization=exact, the iteration has kExactSteps steps (core/rules/muon.h) and runs in float64.
 class Orthogonalizer {
  public:
-  // The matrices are read from the buffer `source`. The results are written to BatchTables::second.
+  // Run() reads the directions from the buffer `source`, and writes the results to BatchTables::second. `work` has the
+  // tables of `batch`.
   struct Call {
     const Tables& tables;
     const BatchTables& work;
     const BlockBatch& batch;
     void* source;
-    void* spare;  // a buffer that Run() may overwrite, except with dual_norm_scale; may be `source`
+    void* spare;  // Run() may overwrite this buffer, unless dual_norm_scale is true; may be `source`
   };
 
   // workspace: device memory with the layout `layout`. All arguments except tf32 must outlive the object.
@@ -49,7 +50,7 @@ class Orthogonalizer {
   Status Preload(const Call& call) const;
 
  private:
-  // A shape group, and where its matrices are stored.
+  // A shape group, and where its matrices are stored. A direction is viewed as a rows x columns matrix.
   struct Work {
     const OrthogonalizeArgs& args;
     const BlockBatch& batch;
@@ -60,7 +61,7 @@ class Orthogonalizer {
     Dtype dtype;     // of the iteration
     int64_t stride;  // elements of this dtype between the starts of consecutive tensors
     EqualMatrices gram;
-    void* polynomial;
+    void* polynomial;  // the polynomials of the Gram matrices (orthogonalizer.cc)
     bool is_wide() const { return rows <= columns; }
     int64_t larger() const { return is_wide() ? columns : rows; }
     NsCoefficients::Entry Entry(int64_t step) const;

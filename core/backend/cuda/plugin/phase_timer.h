@@ -23,11 +23,11 @@ namespace shampoo::cuda {
 // may call BeginRun() and EndRun() while another thread calls Collect().
 class PhaseTimer {
  public:
-  // changes: the largest number of phase changes in a step. runs: how many runs of async roots can be measured at the
-  // same time.
+  // changes: the largest number of phase changes in a step. runs: for how many runs of async roots there are events. A
+  // run uses its events until Collect() has read its time.
   static Status Create(size_t changes, size_t runs, std::unique_ptr<PhaseTimer>* out);
 
-  // Begins a step. Discards an earlier step whose times were not collected.
+  // Begins a step. If Collect() was not called since the previous step, the times of that step are lost.
   void Begin();
   // Begins a phase. The work that is enqueued from now on belongs to this phase.
   Status Enter(cudaStream_t stream, StepPhase phase) { return Change(stream, static_cast<int>(phase)); }
@@ -40,8 +40,8 @@ class PhaseTimer {
   Status BeginRun(cudaStream_t stream);
   Status EndRun(cudaStream_t stream);
 
-  // Adds the times of the last step, and of the runs of async roots that have ended, to seconds(). Before this call,
-  // the host must wait for the step.
+  // Adds the times of the last step to seconds(). Also adds the times of the runs of async roots that have ended, which
+  // count as StepPhase::kRoots. Before this call, the host must wait for the step.
   Status Collect();
   // Returns the total time of each StepPhase in seconds.
   const double* seconds() const { return seconds_.data(); }
@@ -50,7 +50,7 @@ class PhaseTimer {
   static constexpr int kNoPhase = -1;
   struct Run {
     OwnedEvent begin, end;
-    bool is_pending = false;
+    bool is_pending = false;  // the run has ended, and Collect() has not read its time yet
   };
 
   PhaseTimer() = default;
@@ -58,10 +58,10 @@ class PhaseTimer {
   Status Add(const OwnedEvent& begin, const OwnedEvent& end, int phase);
 
   std::vector<OwnedEvent> events_;
-  std::vector<int> phases_;  // by event: the phase that begins with the event
-  size_t used_ = 0;          // number of events that the current step has recorded
-  bool is_complete_ = false;
-  std::mutex mutex_;  // guards runs_ and run_
+  std::vector<int> phases_;   // by event: the phase that begins with the event
+  size_t used_ = 0;           // number of events that the current step has recorded
+  bool is_complete_ = false;  // End() has been called for the current step
+  std::mutex mutex_;          // guards runs_ and run_
   std::vector<Run> runs_;
   Run* run_ = nullptr;  // the run that has begun but not ended; nullptr if no run is being measured
   std::array<double, kStepPhaseCount> seconds_{};

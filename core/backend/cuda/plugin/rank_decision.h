@@ -8,6 +8,7 @@
 // Functions with which ranks agree on a step. exchange.cu uses them for replicas, and agree.cu for shard ranks.
 namespace shampoo::cuda {
 
+// Returns the hash after mixing in a value.
 SHAMPOO_DEVICE inline uint64_t Mixed(uint64_t hash, uint64_t value) {
   hash ^= value + 0x9e3779b97f4a7c15u + (hash << 6) + (hash >> 2);
   return hash * 0xff51afd7ed558ccdu;
@@ -34,15 +35,15 @@ SHAMPOO_DEVICE inline int64_t CodeOf(const StepState& state) {
   }
 }
 
-// Returns the flags of this rank's header. If this rank exports averages but knows that another rank makes a step
-// (StepState::exports is 2), kExports is not set. A header without kExports shows its receivers that some rank makes a
-// step.
+// Returns the flags of this rank's header. kExports is set if this rank exports averages and knows of no rank that
+// makes a step (StepState::exports is 1). A header without kExports therefore means that some rank makes a step.
 SHAMPOO_DEVICE inline uint32_t FlagsOf(const StepState& state) {
   const bool skips = state.rejected == 0 && state.go == 0;
   return (skips ? kSkipsStep : 0) | (state.exports == 1 ? kExports : 0);
 }
 
-// If this rank exports, records whether another rank makes a step. Call this before using codes and flags of headers.
+// If this rank exports, records in StepState::exports whether another rank makes a step. Call this function before you
+// use codes and flags of headers.
 //   header_of(rank)  returns the RoundHeader of a rank
 template <typename HeaderOf>
 SHAMPOO_DEVICE inline void RecordSteppingRanks(StepState* state, int64_t world, const HeaderOf& header_of) {
@@ -52,11 +53,11 @@ SHAMPOO_DEVICE inline void RecordSteppingRanks(StepState* state, int64_t world, 
 }
 
 // Rejects the step because `rank` has rejected it or makes a different step. The report names `rank` and the
-// difference. among_shards: `rank` is a shard rank, not a replica rank.
+// difference. among_shards: true if `rank` is a shard rank, false if it is a replica rank.
 SHAMPOO_DEVICE inline void RejectWithRank(StepState* state, int64_t rank, RankDifference difference,
                                           bool among_shards) {
   StepReport& report = state->report;
-  // If this rank itself has rejected the step, keep the reason of this rank, because it has more details.
+  // If this rank itself has rejected the step, keep its own reason, because that reason has more details.
   if (state->counted == 0) report.rejection = Rejection::kOtherRank;
   CountRejection(state);
   state->counted = 2;

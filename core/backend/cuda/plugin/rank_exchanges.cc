@@ -12,7 +12,7 @@ namespace {
 // One allocation contains these buffers, in this order, where n is PlanView::exchange_sets:
 // - n sets of the segments that replicas exchange
 // - the segments with which shard ranks agree on a step
-// - with shard_mode gather: n sets of the messages between shard ranks, and one buffer for whole blocks
+// - with shard_mode=gather: n sets of the messages between shard ranks, and one buffer for whole blocks
 int64_t ReplicaBytes(const PlanView& plan) { return plan.exchange_sets * plan.replica_set_bytes; }
 int64_t AgreementBytes(const PlanView& plan) {
   return plan.shard_world > 1 ? plan.shard_segment_bytes * plan.shard_world : 0;
@@ -31,8 +31,8 @@ Status RankExchanges::Allocate(const DeviceMemory::Source& source, Tables* table
   const int64_t bytes = gather_at + (gathers() ? plan_.gather->bytes : 0);
   if (bytes == 0) return {};
   SHAMPOO_RETURN_IF_ERROR(buffers_.Allocate(source, DeviceMemory::Access::kPeers, bytes, "exchange buffers"));
-  // Clear the buffers, because some bytes are sent without ever being written: gaps in messages, and the slices of
-  // parameters that have no gradient.
+  // With shard_mode=gather, clear the buffers: ranks also send bytes that no rank writes, namely the gaps in messages
+  // and the slices of parameters without gradients.
   if (gathers()) {
     SHAMPOO_CUDA_TRY(cudaMemsetAsync(buffers_.data(), 0, static_cast<size_t>(bytes), source.stream));
     tables->gathers = 1;
@@ -54,7 +54,7 @@ Status RankExchanges::Collect(const StepArgs& args, const Tables& tables, const 
     SHAMPOO_CUDA_TRY(UnpackWhole(stream, tables, plan_.gather->buckets[bucket].owned));
     return {};
   };
-  // Each bucket is unpacked one iteration later, so that its exchange runs while the next bucket is packed.
+  // Iteration i packs bucket i and unpacks bucket i - 1, so that a bucket is exchanged while the next one is packed.
   for (int32_t i = 0; i < bucket_count(); ++i) {
     const GatherBucket& bucket = plan_.gather->buckets[i];
     SHAMPOO_CUDA_TRY(PackShards(stream, tables, bucket.sent));
@@ -102,7 +102,7 @@ Status RankExchanges::Receive(const StepArgs& args, const Tables& tables, int32_
   SHAMPOO_RETURN_IF_ERROR(stream_.Wait(stream, bucket));
   if (plan_.replica_world > 1) {
     SHAMPOO_CUDA_TRY(CompareHeaders(stream, tables, HeadersOf(args, bucket)));
-    // CompareHeaders may have rejected the step. Report this to all shard ranks before any of them applies an update.
+    // CompareHeaders may have rejected the step. All shard ranks must know this before one of them applies an update.
     if (!compares_headers_first()) SHAMPOO_RETURN_IF_ERROR(AgreeWithShards(args, tables, 1));
   }
   SHAMPOO_RETURN_IF_ERROR(phases.Enter(StepPhase::kElementwise));
@@ -114,7 +114,8 @@ Status RankExchanges::Receive(const StepArgs& args, const Tables& tables, int32_
   return {};
 }
 
-// at, segment_bytes: as in ExchangeArgs. number: the index of this exchange among those of replicas in this step.
+// at, segment_bytes: as in ExchangeArgs. number: the index of this exchange among the exchanges of replicas in this
+// step.
 ExchangeArgs RankExchanges::HeadersOf(const StepArgs& args, int64_t at, int64_t segment_bytes, int64_t number) const {
   return {at, segment_bytes, args.inputs_hash, args.scalars_hash, args.place + number};
 }

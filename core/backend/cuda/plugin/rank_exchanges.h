@@ -17,20 +17,20 @@ namespace shampoo::cuda {
 // report its error to the other ranks. Without other ranks, nothing is exchanged. Exchanges belong to no phase
 // (PhaseTimer), because their time includes waiting for other ranks.
 //
-// The kernels run in the caller's stream, so that those that can reject the step run in a fixed order. With several
-// buckets, the collectives that exchange the buckets run in a separate stream. Events order the two streams.
+// All kernels run in the caller's stream, so that the kernels that can reject the step run in a fixed order. With
+// several buckets, the collectives that exchange the buckets run in a separate stream. Events order the two streams.
 class RankExchanges {
  public:
   // The plan must outlive this object.
   explicit RankExchanges(const PlanView& plan) : plan_(plan) {}
 
-  // Allocates the buffers, and sets the members of the tables that depend on them.
+  // Allocates the exchange buffers, and sets the members of `tables` that depend on these buffers.
   Status Allocate(const DeviceMemory::Source& source, Tables* tables);
 
-  // With shard_mode gather, collects whole blocks at their owners. Call this before the gradients are checked.
+  // With shard_mode=gather, collects whole blocks at their owners. Call this before the gradients are checked.
   Status Collect(const StepArgs& args, const Tables& tables, const StepPhases& phases);
-  // Makes the shard ranks agree on the step and, if PlanView::replicas_agree_first is set, the replicas, too. If it is
-  // not set, the replicas agree in Receive(). Call this after the gradients have been checked, and before the step
+  // Makes the shard ranks agree on the step. If PlanView::replicas_agree_first is 1, also makes the replicas agree;
+  // otherwise, the replicas agree in Receive(). Call this after the gradients have been checked, and before the step
   // writes anything.
   Status Agree(const StepArgs& args, const Tables& tables, const StepPhases& phases) const;
   // Computes the updates of each bucket by calling compute(bucket), and sends and receives these updates.
@@ -52,7 +52,8 @@ class RankExchanges {
  private:
   // Sends the updates of a bucket, which must have been computed, to the ranks that hold the parameters.
   Status Send(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);
-  // Waits for the updates of a bucket, and applies them. Call this for bucket k before calling Send() for bucket k + 2.
+  // Makes the caller's stream wait for the updates of a bucket, and enqueues the kernels that apply these updates. Call
+  // this for bucket k before calling Send() for bucket k + 2.
   Status Receive(const StepArgs& args, const Tables& tables, int32_t bucket, const StepPhases& phases);
   bool gathers() const { return plan_.gather != nullptr; }
   bool compares_headers_first() const { return plan_.replicas_agree_first != 0; }

@@ -26,12 +26,12 @@ RootSpec ExactSpecOf(const RootSpec& spec) {
   RootSpec exact = spec;
   exact.method = RootMethod::kEigen;
   exact.relative_epsilon = 0;
-  exact.clamp = spec.method == RootMethod::kEigen;  // the other methods do not clamp
+  exact.clamp = spec.method == RootMethod::kEigen;  // only root method eigen clamps (RootSpec::clamp)
   return exact;
 }
 
 // Returns the spec with which X^(1 / exponent) is computed from a root X of the chunk. If X were exact, this power
-// would be the matrix whose root X is.
+// would equal the matrix of which X is the root.
 RootSpec PowerSpecOf(const RootChunk& chunk) {
   RootSpec power;
   power.exponent = 1 / chunk.spec.exponent;

@@ -64,7 +64,7 @@ RootBuffers Place(const RootLayout& layout, void* workspace, RootChunk* chunk) {
 struct RetryInputs {
   double divisor;
   RootStatus status;
-  const int32_t* flag_address;  // of `flag` on the device
+  const int32_t* flag_address;  // address of `flag` on the device
   int32_t flag;                 // RootSpec::may_be_diagonal of this root
   int32_t active;
 };
@@ -89,9 +89,10 @@ void SetNewton(RootSpec* spec) {
   spec->max_iterations = defaults.max_iterations;
 }
 
-// Makes the algorithm of cusolverDnXsyevBatched() independent of the number of matrices. By default, that number may
-// select the algorithm and thus change the last bits of a result. The cuSOLVER of CUDA 13.0 declares CUSOLVER_ALG_1,
-// but returns INVALID_VALUE because it has only the default algorithm. The default algorithm is then used.
+// Makes the algorithm of cusolverDnXsyevBatched() independent of the number of matrices. By default, cuSOLVER may
+// choose the algorithm by this number, so the last bits of a result may depend on the number. The cuSOLVER of CUDA 13.0
+// declares CUSOLVER_ALG_1, but returns INVALID_VALUE because it has only the default algorithm. The default algorithm
+// is then used.
 Status ChooseBatchAlgorithm(cusolverDnParams_t params) {
 #if CUDART_VERSION >= 13000
   const cusolverStatus_t status = cusolverDnSetAdvOptions(params, CUSOLVERDN_SYEVBATCHED, CUSOLVER_ALG_1);
@@ -243,7 +244,7 @@ Status RootSolver::Compute(const RootBatch& batch, const RootSpec& spec, const H
   return ComputeChunks(batch, spec, handles, workspace, nullptr);
 }
 
-// If meter is nullptr, the roots are not measured.
+// If meter is nullptr, does not compute residuals of the roots (RootMeter).
 Status RootSolver::ComputeChunks(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace,
                                  RootMeter* meter) {
   if (batch.count == 0) return Status();
@@ -360,8 +361,8 @@ Status RootSolver::EigenRoots(const RootChunk& chunk, const Handles& handles, co
   return Status();
 }
 
-// If a chunk has few and large matrices, they are decomposed one by one, which is faster than a batch. Matrices are
-// also decomposed one by one if the batched solver refuses the chunk. If the solver for one matrix also fails, the
+// If a chunk has few, large matrices, they are decomposed one by one, which is faster than one batched call. Matrices
+// are also decomposed one by one if the batched solver refuses the chunk. If the solver for one matrix also fails, the
 // status of the root reports it, and the caller retries the root later. If the device has failed, the next launch
 // returns an error.
 Status RootSolver::SolveEigen(const RootChunk& chunk, const Handles& handles, const RootBuffers& buffers,

@@ -29,17 +29,19 @@ struct RootBatch {
   // In: the matrices F, exactly symmetric, with both triangles. Out: each root X in the same form, or F if the status
   // reports a failure.
   void* matrices = nullptr;
-  const double* divisor = nullptr;                  // on the device: F is first divided by *divisor
-  const int32_t* const* may_be_diagonal = nullptr;  // on the device, by matrix: address of a flag as in RootSpec
-  const int32_t* active = nullptr;                  // on the device; if 0, the step was rejected: nothing is written
-  RootStatus* status = nullptr;                     // on the device, by matrix; the caller sets `ticket`
-  // On the device, by matrix: the statuses of earlier roots of the same matrices; or nullptr. If there are such
-  // statuses, this batch uses the epsilons and the diagonal shortcuts of the earlier roots, so that its roots can be
-  // compared with the earlier roots. may_be_diagonal is then ignored.
+  const double* divisor = nullptr;  // on the device: F is first divided by *divisor
+  // On the device, by matrix: address of the flag RootSpec::may_be_diagonal. nullptr: all flags are 0.
+  const int32_t* const* may_be_diagonal = nullptr;
+  const int32_t* active = nullptr;  // on the device; *active is 0 if the step was rejected: no results are written
+  RootStatus* status = nullptr;     // on the device, by matrix; the caller sets `ticket`
+  // On the device, by matrix: the statuses of earlier roots of the same matrices. If this is not nullptr, the roots
+  // of the batch will be compared with the earlier roots. Each root then uses the epsilon of the earlier root of its
+  // matrix, and the diagonal shortcut (RootMember::shortcut) only if the earlier root used it. may_be_diagonal is
+  // ignored.
   const RootStatus* compared = nullptr;
 };
 
-// The sizes of batches that will be computed.
+// A kind of batch that a solver must be able to compute.
 struct RootSizes {
   RootMethod method;
   int64_t n;
@@ -71,19 +73,21 @@ class RootSolver {
   int64_t WorkspaceBytes() const;
   // Enqueues the computation of a batch. Does not allocate. Method cans does not wait, and method eigen waits only if
   // cuSOLVER waits. Unless the stream is being captured, the coupled methods (newton, higher_order) wait after every
-  // few iterations, to stop when no matrix needs more. The batch is divided into chunks that fit the workspace.
+  // few iterations, and stop when no matrix needs more iterations. The batch is divided into chunks that fit the
+  // workspace.
   Status Compute(const RootBatch& batch, const DeviceSettings& group, const Handles& handles, void* workspace);
   // Computes the eigenvectors of matrices with at least two rows. The root dtype must be the computation dtype, and
-  // may_be_diagonal must be nullptr; `limit` is ignored. The eigenvectors replace the matrices as columns, ordered by
-  // decreasing eigenvalue or, with `ascending`, by increasing eigenvalue. A matrix whose status reports a failure is
-  // not replaced. one_by_one: if true, each matrix is decomposed by a separate call of cuSOLVER.
+  // may_be_diagonal must be nullptr; `limit` is ignored. Replaces each matrix by the matrix whose columns are the
+  // eigenvectors, ordered by decreasing eigenvalue or, if `ascending` is true, by increasing eigenvalue. A matrix whose
+  // status reports a failure is not replaced. one_by_one: if true, each matrix is decomposed by a separate call of
+  // cuSOLVER.
   Status ComputeBases(const RootBatch& batch, bool ascending, bool one_by_one, const Handles& handles, void* workspace);
-  // Like the other Compute(), but uses this spec instead of the group's settings, and never compares the roots with
-  // roots in float64.
+  // Like the other Compute(), but uses `spec` instead of the settings of a group, and does not compare the roots with
+  // roots in float64. If spec.may_be_diagonal is true, RootBatch::may_be_diagonal is ignored, and all flags are 1.
   Status Compute(const RootBatch& batch, const RootSpec& spec, const Handles& handles, void* workspace);
   // Uses the method `how` to retry a root that Compute() could not compute, and waits for the result. The batch
   // `matrix` has one matrix. Its fields from RootBatch::divisor to RootBatch::status are ignored. The matrix is
-  // replaced if *out reports no failure. If `how` cannot compute this root, *out reports the failure kSolver.
+  // replaced if *out reports no failure. If `how` does not support this root, *out reports RootFailure::kSolver.
   Status Retry(const RootBatch& matrix, double divisor, RetryMethod how, const DeviceSettings& group,
                const Handles& handles, void* workspace, RootStatus* out);
 
@@ -93,10 +97,10 @@ class RootSolver {
     RootMethod method;
     int64_t n;
     Dtype root_dtype;
-    int64_t chunk;         // matrices of a chunk
+    int64_t chunk;         // the largest number of matrices in a chunk
     int64_t solver_bytes;  // device memory that cuSOLVER requests for a chunk
-    bool has_batched;
-    bool has_single;
+    bool has_batched;      // cuSOLVER can decompose a chunk in one call
+    bool has_single;       // cuSOLVER can decompose a single matrix
   };
   // Memory that cuSOLVER requests.
   struct SolverMemory {

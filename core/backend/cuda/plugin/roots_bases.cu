@@ -34,7 +34,8 @@ struct DeliverVectorsBody {
     if (*chunk.active == 0 || chunk.members[piece.member].failure != RootFailure::kNone) return;
     const int64_t n = chunk.n;
     const Root* const from = MatrixOf<Root>(chunk, vectors, piece.member);
-    // The elements of chunk.matrices have the type Root, because the computation dtype is the root dtype.
+    // The elements of chunk.matrices have the type Root, because RootSolver::ComputeBases() requires that the root
+    // dtype is the computation dtype.
     Root* const to = static_cast<Root*>(chunk.matrices) + piece.member * chunk.stride + piece.first * n;
     cta.ForEach(piece.rows * n, [&](int64_t i) {
       const RootPlace place = PlaceAt(piece, n, i);

@@ -6,8 +6,8 @@
 #include "core/backend/cuda/plugin/roots_chunk.h"
 #include "core/rules/cans_scalars.h"
 
-// Root method cans (core/rules/cans_scalars.h). The same fixed sequence of products is computed for all matrices of a
-// chunk, so the host never waits for the device.
+// Root method cans (core/rules/cans_scalars.h). The host enqueues the same fixed sequence of products for all matrices
+// of a chunk, so it never waits for the device.
 namespace shampoo::cuda {
 namespace {
 
@@ -63,8 +63,9 @@ class CansIteration {
     return Status();
   }
 
-  // Checks X, which should be B^(-1/power), with power = -1 / exponent. B is the scaled matrix with its shift.
-  // Multiplies the vector of signs repeatedly, kCansProducts times, by I - X^(power/2) B X^(power/2). Overwrites Y.
+  // Checks X, which should be B^(-1/power), with power = -1 / exponent. B is the scaled matrix plus its shift
+  // (LoadScaled). Multiplies the vector RootChunk::signs by I - X^(power/2) B X^(power/2), kCansProducts times in a
+  // row. Overwrites Y with B.
   Status Check(const void* x) {
     SHAMPOO_CUDA_TRY(LoadScaled(handles_.stream, chunk_, y_, true));
     const int64_t n = chunk_.n;

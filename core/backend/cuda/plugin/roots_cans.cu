@@ -4,15 +4,16 @@
 
 // Kernels of method `cans` (core/rules/cans_scalars.h defines Y, Z, P and B), for many matrices at once. Between these
 // kernels, matrix products compute both triangles of their results. If only one triangle of a product such as Z Y were
-// computed and then mirrored, the other triangle would be that of Y Z. Only the orders that cans_scalars.h specifies
-// keep rounding errors small.
+// computed and then mirrored, the other triangle would be that of Y Z. Only the order of the factors in
+// cans_scalars.h keeps rounding errors small.
 namespace shampoo::cuda {
 namespace {
 
-// Records the norm of Y, which is the largest row sum of magnitudes, in RootMember::z. A pass applies all kCansSteps;
-// there are two passes for the power -1/4. The last pass also records, in RootMember::start, the factor by which Z must
-// be multiplied to obtain the inverse root X. If there are two passes, the first pass records the square root of its
-// norm in `start`, and the last pass computes the factor from this square root and the new norm.
+// Records the norm of Y, which is the largest row sum of magnitudes, in RootMember::z. A pass applies all steps of
+// kCansSteps. There are two passes for the power -1/4, otherwise one. The last pass also records, in RootMember::start,
+// the factor by which Z must be multiplied to obtain the inverse root X. If there are two passes, the first pass
+// records the square root of its norm in `start`, and the last pass computes the factor from this square root and the
+// new norm.
 struct RecordNormBody {
   RootChunk chunk;
   int64_t strips;
@@ -95,7 +96,8 @@ struct SymmetrizeBody {
 };
 
 // Computes r <- v - w, where w is X^(power/2) B X^(power/2) v and power is -1 / exponent. v is the old r or, if
-// is_first, the vector of signs. If is_last, a member fails if |r| / |v| is above the chunk's largest_residual.
+// is_first is true, the vector of signs. If is_last is true, a member fails if |r| / |v| is above the chunk's
+// largest_residual.
 template <typename Root>
 struct SubtractProductBody {
   RootChunk chunk;

@@ -15,7 +15,7 @@
 // chunk is called a member.
 namespace shampoo::cuda {
 
-// What is recorded about a member while its root is computed. B, X, Y, Z and p are those of
+// The data of a member while its root is computed. B, X, Y, Z and p are those of
 // core/rules/coupled_scalars.h and core/rules/cans_scalars.h.
 struct RootMember {
   double divisor;  // A is the matrix divided by this number, which is *RootChunk::divisor times TraceDivisor()
@@ -28,14 +28,15 @@ struct RootMember {
   double z;        // the first Y is this multiple of B (StartCoupled); method cans: the norm by which Y is divided
   RootFailure failure;
   RootKind kind;
-  int32_t scale;     // solvers receive the scaled matrix A 2^-scale
+  int32_t scale;  // solvers receive the scaled matrix A 2^-scale
+  // The fields from `diagonal` to `zero`, and `running`, are 1 if the statement in their comment holds, otherwise 0.
   int32_t diagonal;  // every element off the diagonal is 0
   int32_t shortcut;  // the root is computed from the diagonal
   int32_t replaced;  // solvers receive the identity instead of the matrix
-  int32_t zero;      // with a relative epsilon: the matrix is negligible, and its root is the identity
+  int32_t zero;      // RootSpec::relative_epsilon > 0 and IsNegligible(): the root is the identity by definition
   int32_t iterations;
-  int32_t converged;
-  int32_t running;
+  int32_t converged;  // as in RootOutcome
+  int32_t running;    // a coupled iteration has neither converged nor stopped for another reason
 };
 static_assert(sizeof(RootMember) <= kRootMemberBytes);
 
@@ -54,31 +55,34 @@ struct RootPartial {
     double sum;
   };
   uint64_t second_magnitude;
-  double trace;  // sum of the diagonal elements, divided by n; RecordResiduals: largest magnitude in the factor matrix
+  // InspectRoots: the sum of the diagonal elements of the matrix in this piece, divided by n. RecordResiduals: the
+  // largest magnitude in this piece of the factor matrix.
+  double trace;
 };
 static_assert(sizeof(RootPartial) <= kRootPartialBytes);
 
+// A chunk. A field that has the name of a field of RootBatch has the same meaning as there.
 struct RootChunk {
   RootSpec spec;
   int64_t n;
   int64_t count;
   int64_t stride;
-  int64_t rows;  // rows of a piece
-  int64_t pieces;
+  int64_t rows;    // rows of a piece; the last piece of a matrix may have fewer
+  int64_t pieces;  // number of pieces of a matrix
   Dtype computation;
   Dtype root_dtype;
   double limit;
   double largest_residual;  // limit above which CheckByVector, CheckByMatrix and SubtractProduct reject a root
   void* matrices;
-  const double* divisor;                  // without trace_scaling, which RootMember::divisor includes
+  const double* divisor;                  // does not include the divisor of trace_scaling; RootMember::divisor does
   const int32_t* const* may_be_diagonal;  // see RootBatch; nullptr if `compared` is used
   const RootStatus* compared;             // see RootBatch
   const int32_t* active;
   RootStatus* status;
   RootMember* members;
-  RootPartial* partials;
-  void* signs;  // the fixed vector of signs with which results are checked (ProbeSigns)
-  int32_t* info;
+  RootPartial* partials;  // by piece: `pieces` consecutive elements for each member
+  void* signs;            // a fixed vector of 1 and -1, with which results are checked (ProbeSigns)
+  int32_t* info;          // by member: the result code of cuSOLVER; 0 is success
 };
 
 // Working memory of a chunk. All matrices and vectors have the root dtype.
@@ -110,8 +114,8 @@ cudaError_t LoadScaled(cudaStream_t stream, const RootChunk& chunk, void* to, bo
 // eigenvalues, v is the vector of signs, and qv is Q v.
 cudaError_t PairProbe(cudaStream_t stream, const RootChunk& chunk, const void* qv, const void* l, void* pair);
 // Checks the decomposition by applying it to v. Computes the eigenvalues of the square root of X from l, and writes
-// them to `roots`. For a matrix with the diagonal shortcut, only writes the diagonal of X to `roots`. l, v and Q: as
-// for PairProbe. av: the scaled matrix times v. back: Q^T times the result of PairProbe.
+// them to `roots`. For a matrix with the diagonal shortcut (RootMember::shortcut), only writes the diagonal of X to
+// `roots`. l, v and Q: as for PairProbe. av: the scaled matrix times v. back: Q^T times the result of PairProbe.
 cudaError_t TransformEigenvalues(cudaStream_t stream, const RootChunk& chunk, const void* l, const void* av,
                                  const void* back, void* roots);
 // Computes the diagonal of X for members with the diagonal shortcut.
@@ -120,9 +124,9 @@ cudaError_t DiagonalRoots(cudaStream_t stream, const RootChunk& chunk, void* roo
 cudaError_t ScaleRows(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* q);
 
 // roots_bases.cu
-// Checks the decomposition as TransformEigenvalues does.
+// Checks the decomposition as TransformEigenvalues does. vectors: RootBuffers::vectors after RootSolver::Decompose().
 cudaError_t CheckVectors(cudaStream_t stream, const RootChunk& chunk, const std::array<void*, kRootVectors>& vectors);
-// Writes the statuses. For members that did not fail, writes the eigenvectors as columns.
+// Writes the statuses. For members that did not fail, also writes the eigenvectors to the columns of the matrices.
 cudaError_t DeliverVectors(cudaStream_t stream, const RootChunk& chunk, const void* vectors, bool ascending);
 
 // roots_coupled.cu
@@ -140,15 +144,17 @@ cudaError_t MakeFactor(cudaStream_t stream, const RootChunk& chunk, const void* 
                        double divisor, double diagonal);
 // Computes s <- s + t + diagonal I for running members, and s <- I for all other members.
 cudaError_t AddTerm(cudaStream_t stream, const RootChunk& chunk, const void* t, void* s, double diagonal);
-// Computes x <- start t.
+// Computes x <- start t, where start is RootMember::start.
 cudaError_t FirstRoot(cudaStream_t stream, const RootChunk& chunk, const void* t, void* x);
-// Ends iteration `number`: copies the lower triangle of y to the upper one, and decides which members continue.
+// Ends iteration `number`, counted from 1: copies the lower triangle of y to the upper one, and decides which members
+// continue.
 cudaError_t EndIteration(cudaStream_t stream, const RootChunk& chunk, void* y, int64_t number);
-// Writes the number of running members to host memory.
+// Writes the number of running members to host memory. count: RunningCount::on_device.
 cudaError_t CountRunning(cudaStream_t stream, const RootChunk& chunk, int64_t* count);
 
 // roots_cans.cu
-// Records the norms by which DivideByNorm divides, and the factors by which Symmetrize multiplies.
+// Records the norms by which DivideByNorm divides, and the factors by which Symmetrize multiplies. A pass applies the
+// steps kCansSteps once; a root takes CansPasses() passes.
 cudaError_t RecordNorm(cudaStream_t stream, const RootChunk& chunk, const void* y, bool is_last_pass);
 // Computes y <- y / norm and p <- y.
 cudaError_t DivideByNorm(cudaStream_t stream, const RootChunk& chunk, void* y, void* p);
@@ -166,7 +172,8 @@ cudaError_t SubtractProduct(cudaStream_t stream, const RootChunk& chunk, void* r
 // Copies the lower triangle of x to the upper one, and computes RootMember::largest. x: the roots of members without
 // the diagonal shortcut. roots: the diagonals of the roots of members with the diagonal shortcut.
 cudaError_t FinishRoot(cudaStream_t stream, const RootChunk& chunk, const void* roots, void* x);
-// Check the result of an iteration: `vector` must be close to the vector of signs, or `matrix` must be close to I.
+// Check the result of an iteration. CheckByVector: a member fails unless `vector` is close to the vector of signs.
+// CheckByMatrix: a member fails unless `matrix` is close to I.
 cudaError_t CheckByVector(cudaStream_t stream, const RootChunk& chunk, const void* vector);
 cudaError_t CheckByMatrix(cudaStream_t stream, const RootChunk& chunk, const void* matrix);
 cudaError_t WriteStatuses(cudaStream_t stream, const RootChunk& chunk);

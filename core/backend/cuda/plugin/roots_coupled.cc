@@ -10,8 +10,8 @@
 
 // Root methods `newton` and `higher_order` (core/rules/coupled_scalars.h). Each kernel processes all members of a
 // chunk: matrices of the same size. If a member has stopped, its X and Y are multiplied by I, which does not change
-// them. After every few iterations, the host waits for the number of running members, and ends the loop if this number
-// is 0 (docs/adr/0027). The host does not wait while the stream is being captured.
+// them. After every few iterations, the host waits for the number of members that are still running, and ends the loop
+// if this number is 0 (docs/adr/0027). The host does not wait while the stream is being captured.
 namespace shampoo::cuda {
 namespace {
 
@@ -182,8 +182,8 @@ class CoupledIteration {
 //     9 iterations suffice: 0.9^(2^9) is less than the rounding error of float64.
 //   - With method newton, the first iteration starts with y up to (p + 1) / 2 and can reduce it by a factor of at most
 //     2^p. With method higher_order, it maps the smallest y to the smallest new value (StartHigherOrder).
-//   - The smallest possible y is the smallest number of float64, divided by a norm of the scaled matrix B. The elements
-//     of B are at most about 1, so this norm is at most about the number of rows (kDoublingsOfSize).
+//   - The smallest possible y is the smallest positive number of float64, divided by a norm of the scaled matrix B. The
+//     elements of B are at most about 1, so this norm is at most about the number of rows (kDoublingsOfSize).
 int64_t MaxUsefulIterations(int64_t root, int64_t order) {
   constexpr double kDoublingsOfFloat64 = 1074;
   constexpr double kDoublingsOfSize = 31;

@@ -14,7 +14,7 @@ struct SumRowsBody {
   RootChunk chunk;
   int64_t strips;
   const void* a;
-  bool fourth;  // `a` is the fourth power of the scaled matrix
+  bool fourth;  // whether `a` is the fourth power of the scaled matrix
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const int64_t index = cta.index() / strips;
@@ -52,7 +52,7 @@ struct SumSquaresBody {
   }
 };
 
-// Computes `z` and `start` of each member and, with method higher_order, `shift`.
+// Computes `z` and `start` of each member and, with root method higher_order, `shift`.
 struct StartBody {
   RootChunk chunk;
   int64_t strips;
@@ -198,7 +198,7 @@ struct FinishIterateBody {
 // Decides which members continue. The decision about a member does not depend on the other members of the chunk.
 struct UpdateRunningBody {
   RootChunk chunk;
-  int64_t number;  // of the iteration that has ended; 0: no iteration has begun
+  int64_t number;  // number of the iteration that has ended; 0: no iteration has begun
 
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const double error = LargestOfPieces(cta, chunk, chunk.pieces);

@@ -71,7 +71,7 @@ struct TransformBody {
   SHAMPOO_DEVICE void operator()(const Cta& cta) const {
     const RootMember& member = chunk.members[cta.index()];
     if (member.shortcut != 0) return DiagonalOfRoot<Root>(cta, chunk, roots);
-    // Every finite 1 x 1 matrix has the diagonal shortcut. 1 x 1 matrices are not passed to a solver.
+    // For every finite 1 x 1 matrix, `shortcut` is 1. For any other 1 x 1 matrix, member.failure is already set.
     if (chunk.n == 1) return;
     RootFailure failure = chunk.info[cta.index()] != 0 ? RootFailure::kSolver : RootFailure::kNone;
     if (!DecompositionFits<Root>(cta, chunk, eigenvalues, product, returned) && failure == RootFailure::kNone)

@@ -53,8 +53,8 @@ struct BeginMemberBody {
     const RootSpec& spec = chunk.spec;
     const double magnitude = BitsAs<double>(off_diagonal > diagonal ? off_diagonal : diagonal);
     RootMember member{};
-    // `trace` is the mean eigenvalue before the bias correction (*chunk.divisor); it does not overflow. The sum of the
-    // corrected eigenvalues may overflow to infinity, which TraceDivisor() accepts.
+    // `trace` is the mean eigenvalue before the bias correction, which divides by *chunk.divisor. `trace` does not
+    // overflow. The sum of the corrected eigenvalues may overflow to infinity, which TraceDivisor() accepts.
     const double sum = trace / *chunk.divisor * static_cast<double>(chunk.n);
     member.divisor = *chunk.divisor * TraceDivisor(spec, sum);
     const double largest = magnitude / member.divisor;

@@ -102,7 +102,7 @@ struct StatusBody {
 
   SHAMPOO_DEVICE void WriteStatus(int64_t i) const {
     RootMember& member = chunk.members[i];
-    // The matrix is negligible (IsNegligible), so its root is the identity by definition. The solver got the identity
+    // The root of a negligible matrix (RootMember::zero) is the identity by definition. The solver got the identity
     // instead of the matrix.
     if (member.zero != 0) {
       member.failure = RootFailure::kNone;

@@ -74,8 +74,8 @@ SHAMPOO_DEVICE inline double LargestOfPieces(const Cta& cta, const RootChunk& ch
 }
 
 // Returns whether the computed Q and l are an eigendecomposition A = Q^T diag(l) Q of a member's matrix A. Verifies
-// this by applying them to the vector of signs v (RootChunk::signs). CTA m of the kernel processes member m.
-//   eigenvalues  l, which must be ascending
+// this with products with the vector of signs v (RootChunk::signs). CTA m of the kernel processes member m.
+//   eigenvalues  l; if l is not ascending, the function returns false
 //   product      A v
 //   returned     for each i a pair: element i of Q^T Q v, and element i of Q^T diag(l) Q v
 template <typename Root>

@@ -107,8 +107,8 @@ Status ShampooProducts::Contract(const Handles& handles, const BlockBatch& batch
   *out = {TensorsIn(layout_.first, batch, shape_group), TensorsIn(layout_.second, batch, shape_group)};
   for (int k = 0; k < block.factor_count(); ++k) {
     if (!block.has_factor(k) || k == except) continue;
-    // If dim k is between other dims, ContractDim() also needs a buffer for an intermediate result. The buffer of its
-    // input (out->tensors) serves as this buffer.
+    // If dim k is between other dims, ContractDim() also needs a buffer for an intermediate result. It uses the
+    // buffer of its input (out->tensors) for this result.
     SHAMPOO_RETURN_IF_ERROR(ContractDim(handles, {block, k, batch.computation, count}, {.tf32 = tf32}, out->tensors,
                                         MatricesOf(batch, shape_group, k), out->spare, out->tensors.data));
     std::swap(out->tensors, out->spare);

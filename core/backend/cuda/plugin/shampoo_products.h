@@ -11,8 +11,8 @@
 namespace shampoo::cuda {
 
 // The matrix products of method shampoo for the shape groups of a batch (block_batches.h). At first, the gradients G or
-// the filtered gradients H are in the first of two buffers of tensors. Each contraction along a dim reads one of the
-// buffers and writes the other. C_k is a tensor contracted with itself over all dims except k.
+// the filtered gradients H are in the first of the two buffers of tensors (BatchTables). Each contraction along a dim
+// reads one of the buffers and writes the other. C_k is a tensor contracted with itself over all dims except k.
 class ShampooProducts {
  public:
   // workspace: device memory that is divided as in `layout`. All arguments except tf32 must outlive the object.
@@ -31,7 +31,7 @@ class ShampooProducts {
                          const BlockBatch& batch) const;
 
   // Computes P of the first `count` blocks of a shape group: contracts H with the batch's matrices, which must contain
-  // the inverse roots.
+  // the inverse roots. DeviceBlock::direction_in_second specifies the buffer in which P is then.
   Status Precondition(const Handles& handles, const BlockBatch& batch, const ShapeGroup& shape_group,
                       int64_t count) const;
 
@@ -40,8 +40,8 @@ class ShampooProducts {
 
  private:
   struct Contracted {
-    EqualArrays tensors;
-    EqualArrays spare;  // the buffer that does not contain `tensors`
+    EqualArrays tensors;  // the results of Contract()
+    EqualArrays spare;    // the buffer that does not contain `tensors`
   };
 
   bool IsKl(const BlockBatch& batch, const ShapeGroup& shape_group) const;

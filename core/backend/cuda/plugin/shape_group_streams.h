@@ -17,8 +17,9 @@ namespace shampoo::cuda {
 // different shape groups runs in parallel.
 class ShapeGroupStreams {
  public:
-  // Each element of `handles` is bound to a different stream. handles[0] is bound to the caller's stream. `joined` must
-  // have as many elements as `handles`.
+  // Each element of `handles` is bound to a different stream. handles[0] is bound to the caller's stream. ForEach()
+  // records the event `forked` in the caller's stream before the work. For i above 0, it records the event joined[i] in
+  // the stream of handles[i] after the work. All arguments must outlive the object.
   ShapeGroupStreams(const std::vector<OwnedHandles>& handles, const OwnedEvent& forked,
                     const std::vector<OwnedEvent>& joined)
       : handles_(handles), forked_(forked), joined_(joined) {}

@@ -30,7 +30,7 @@ Status ContractDim(const Handles& handles, const TensorDim& dim, const Contracti
     return Gemm(handles.blas, options, other, u.d, u.d, {from.data, u.d, from.stride}, b, {to.data, u.d, to.stride},
                 dim.count);
   }
-  // Move the dim (dim.dim) to the front, multiply, and move it back.
+  // Move dim number dim.dim to the front, multiply, and move this dim back.
   SHAMPOO_CUDA_TRY(MoveDim(handles.stream, dim.computation, from.data, to.data, dim.count, from.stride, u, false));
   SHAMPOO_RETURN_IF_ERROR(multiply_from_left(to.data, moved));
   SHAMPOO_CUDA_TRY(MoveDim(handles.stream, dim.computation, moved, to.data, dim.count, to.stride, u, true));

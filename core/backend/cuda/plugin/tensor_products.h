@@ -9,8 +9,8 @@
 #include "core/base/status.h"
 #include "core/plan/block.h"
 
-// Products along one dim of all tensors of a shape group (block_batches.h). Batched calls of cuBLAS compute them,
-// because consecutive tensors are equally spaced in memory, and so are consecutive matrices.
+// Products along one dim of all tensors of a shape group (block_batches.h). Batched calls of cuBLAS can compute these
+// products, because the tensors are equally spaced in memory, and so are the matrices.
 namespace shampoo::cuda {
 
 // Equally spaced tensors or matrices of a shape group.

@@ -253,7 +253,7 @@ class CommTest {
     }
   }
 
-  /** The test java.checked runs this with -Xcheck:jni: the JVM then reports callbacks that keep local references. */
+  /** The test java.checked runs this with -Xcheck:jni, so that the JVM reports callbacks that keep local references. */
   @Test
   void aStepMayExchangeManyTimes() throws Exception {
     int[] exchanges = new int[1];

@@ -14,7 +14,7 @@ import org.junit.jupiter.params.provider.ValueSource;
 
 /**
  * Tests of ranks on CUDA devices, with the fake CUDA. The communicators are written in Java and exchange host memory.
- * This class has its own process, because a process can load only one file as the backend, and ShampooTest tries to
+ * This class runs in its own process, because a process can load only one file as the backend, and ShampooTest tries to
  * load others.
  */
 class CudaTest {

@@ -11,10 +11,14 @@ final class Foreign {
 
   private Foreign() {}
 
+  /** Makes the library log a warning on a thread that is not attached to the JVM. Returns the status. */
   static native int warn();
 
+  /** Makes a step on a thread that is not attached to the JVM. Returns the status. */
   static native int step(long optimizer);
 
+  /** Returns the address of a shampoo_comm_ops with callbacks in C. exchanges() and releases() count the calls of its
+   * callbacks all_gather and release. */
   static native long ops();
 
   static native int exchanges();

@@ -22,7 +22,7 @@ import org.junit.jupiter.api.Assumptions;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.io.TempDir;
 
-/** Tests of the contents of the jar, and of the folders from which its libraries are loaded. */
+/** Tests the contents of the jar, and from which folders the Java classes load the native libraries. */
 class LoaderTest {
   private static final String VERSION = System.getProperty("shampoo.version");
   private static final Path SOURCE = Path.of(System.getProperty("shampoo.source"));

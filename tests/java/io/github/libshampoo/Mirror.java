@@ -4,7 +4,7 @@ package io.github.libshampoo;
 
 import java.nio.ByteBuffer;
 
-/** A communicator for rank 0 of 2. Rank 1 is simulated: in each exchange it sends a copy of what rank 0 sends. */
+/** A communicator for rank 0 of 2. allGather() simulates rank 1: the segment of rank 1 is a copy of that of rank 0. */
 class Mirror implements Communicator {
   @Override
   public int rank() {

@@ -64,7 +64,7 @@ class OptimizerTest {
     FloatBuffer ofB = Buffers.filled(3, 0);
     try (Optimizer optimizer = Optimizer.create("preset = soap", new Tensor("w", w, ofW, 3, 4), new Tensor("b", b, ofB, 3))) {
       List<String> bases = optimizer.stateEntries().stream().map(StateEntry::key).filter(key -> key.contains("basis")).toList();
-      assertEquals(List.of("w/0/basis.0", "w/0/basis.1"), bases); // a vector has no basis
+      assertEquals(List.of("w/0/basis.0", "w/0/basis.1"), bases); // a vector has no eigenbasis
       double first = lossOf(w, b, ofW, ofB);
       for (int step = 0; step < 300; ++step) {
         double loss = lossOf(w, b, ofW, ofB);
@@ -132,7 +132,7 @@ class OptimizerTest {
 
   /** Checks that Memory has the address of the element at the buffer's position. A copy would have another address. */
   @Test
-  void addressesAreThoseOfTheBuffers() {
+  void memoryStartsAtThePositionOfItsBuffer() {
     ByteBuffer bytes = Buffers.bytes(64);
     long base = Raw.address(bytes);
     assertNotEquals(0, base);
@@ -263,11 +263,11 @@ class OptimizerTest {
   }
 
   /**
-   * If the key "output" of a group is "updates", the output buffer must not be the memory of the parameter, because the
-   * update would overwrite the parameter.
+   * In a group with output=updates, the output buffer must not be the memory of the parameter, because the update would
+   * overwrite the parameter.
    */
   @Test
-  void aGroupWithOutputUpdatesLeavesItsParametersUnchanged() {
+  void aGroupThatOutputsUpdatesLeavesItsParametersUnchanged() {
     FloatBuffer w = Buffers.filled(4, 1);
     FloatBuffer b = Buffers.filled(4, 1);
     FloatBuffer grad = Buffers.filled(4, 1);
@@ -396,7 +396,7 @@ class OptimizerTest {
   }
 
   @Test
-  void createEqualsAnOptimizerFromAConfigAndAPlan() {
+  void anOptimizerFromCreateEqualsOneFromAConfigAndAPlan() {
     FloatBuffer simple = Buffers.filled(6, 2);
     FloatBuffer full = Buffers.filled(6, 2);
     FloatBuffer gradient = Buffers.filled(6, 1);

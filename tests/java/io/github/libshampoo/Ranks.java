@@ -14,7 +14,7 @@ import java.util.concurrent.TimeUnit;
 
 /** Connects ranks that are threads of one process. */
 final class Ranks {
-  static final long PATIENCE = 60; // seconds
+  static final long PATIENCE = 60; // how long a rank waits for others, in seconds
 
   private final byte[][] sent;
   private final long[][] counts;
@@ -90,7 +90,7 @@ final class Ranks {
     }
   }
 
-  /** The communicator of one rank, with all-to-all. */
+  /** The communicator of one rank. It also supports all-to-all. */
   class Exchanging extends Rank implements AllToAllCommunicator {
     volatile int exchanges;
 

@@ -24,7 +24,7 @@ import java.util.regex.Pattern;
 import java.util.stream.Collectors;
 import org.junit.jupiter.api.Test;
 
-/** Tests of version, keys, configs, plans, log messages and inverse roots. */
+/** Tests of the version, backends, keys, configs, plans, log messages, inverse roots and orthogonalization. */
 class ShampooTest {
   private static String message(Class<? extends ShampooException> kind, org.junit.jupiter.api.function.Executable call) {
     return assertThrows(kind, call).getMessage();
@@ -50,7 +50,7 @@ class ShampooTest {
       names.add(declared.group(1));
     }
     assertTrue(names.size() > 40, names.toString());
-    names.remove("shampoo_create_sized"); // Optimizer.create in Java replaces it
+    names.remove("shampoo_create_sized"); // in Java, Optimizer.create replaces this function
     names.removeAll(Arrays.stream(Raw.class.getMethods()).map(method -> method.getName()).collect(Collectors.toSet()));
     assertEquals(Set.of(), names);
   }
@@ -250,7 +250,7 @@ class ShampooTest {
   }
 
   @Test
-  void messagesAreDelivered() throws InterruptedException {
+  void logMessagesReachTheCallback() throws InterruptedException {
     List<String> messages = new ArrayList<>();
     List<Thread> threads = new ArrayList<>();
     Shampoo.setLog(
@@ -278,7 +278,7 @@ class ShampooTest {
   }
 
   @Test
-  void aRejectedLogLevelKeepsTheCallback() {
+  void aRejectedLogLevelKeepsThePreviousCallback() {
     List<String> messages = new ArrayList<>();
     Shampoo.setLog((level, message) -> messages.add(message), LogLevel.WARNING);
     try {

@@ -43,7 +43,7 @@ class StateTest {
   }
 
   @Test
-  void aCopiedStateContinuesBitIdentically(@TempDir Path folder) {
+  void trainingContinuesBitIdenticallyFromACopiedState(@TempDir Path folder) {
     FloatBuffer w = Buffers.floats(Model.first(0));
     try (Optimizer optimizer = ofModel();
         Optimizer copy = ofModel();
@@ -97,7 +97,7 @@ class StateTest {
   }
 
   @Test
-  void arenasMakeAStepAPureFunction() {
+  void aStepThatReadsOneArenaAndWritesAnotherIsPure() {
     try (Config config = Model.config();
         Plan plan = new Plan(config)) {
       plan.addParam("w", Model.SHAPES[0]);
@@ -144,7 +144,7 @@ class StateTest {
         assertThrows(ShampooException.Invalid.class, () -> Shampoo.save(List.of(optimizer, twin), folder, null, 0));
       }
       assertRejected("elements 0 and 1 are", () -> Shampoo.save(List.of(optimizer, optimizer), folder, null, 0));
-      optimizer.load(folder); // this works, because the failed save no longer uses the optimizer
+      optimizer.load(folder); // succeeds, because the failed calls of save have released the optimizer
     }
   }
 }

@@ -13,7 +13,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.TreeMap;
 
-/** Replays a recorded trajectory, or "tape". tests/golden/tapes.py describes the format of its two files. */
+/** Replays a tape: a recorded trajectory in two files. tests/golden/tapes.py describes the format of these files. */
 final class Tape {
   private final List<String> lines;
   private final ByteBuffer data;
@@ -33,7 +33,7 @@ final class Tape {
   private ByteBuffer next(int bytes) {
     ByteBuffer part = data.slice(data.position(), bytes).order(ByteOrder.nativeOrder());
     data.position(data.position() + bytes);
-    // Return a copy, because steps overwrite parameters, and because bound memory must be aligned for its type.
+    // Return a copy, because steps overwrite parameters, and because bound memory must be aligned for its dtype.
     return Buffers.bytes(bytes).put(part).flip();
   }
 

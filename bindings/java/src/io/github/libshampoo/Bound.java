@@ -70,7 +70,7 @@ final class Bound {
     }
   }
 
-  /** Writes averages of the parameters. */
+  /** Writes the averages of the parameters to {@code weights}. A null element skips its parameter. */
   void export(long opt, double blend, List<Memory> weights) {
     if (weights.size() != params.size()) {
       throw new ShampooException.Invalid(

@@ -12,9 +12,9 @@ import java.util.function.Supplier;
  * A communicator that calls Java methods, NCCL or C functions. Optimizers keep their own references to the
  * communicator, so a Comm can be closed after the optimizers have been created.
  *
- * <p>Only one call at a time can use a communicator, even if several optimizers share it. Until this call returns, all
- * other calls that need the communicator throw {@link ShampooException.State}, on any thread. This includes calls that
- * a method of the {@link Communicator} makes.
+ * <p>Only one call at a time can use a communicator, even if several optimizers share it. During that call, all other
+ * calls that need the communicator throw {@link ShampooException.State}, on any thread. This includes calls that a
+ * method of the {@link Communicator} makes.
  */
 public final class Comm implements AutoCloseable {
   final Handle handle;
@@ -42,7 +42,8 @@ public final class Comm implements AutoCloseable {
   /**
    * Creates a communicator that uses the copy of NCCL that the process has loaded.
    *
-   * @param address address of the ncclComm_t, which must exist as long as this Comm and all optimizers that use it.
+   * @param address address of the ncclComm_t. The ncclComm_t must exist until this Comm and all optimizers that use
+   *     this Comm have been destroyed.
    * @param library file from which NCCL was loaded, or its soname; null means libnccl.so.2.
    * @return the communicator. Close it.
    * @throws ShampooException.Invalid if the address is 0, or NCCL reports an error for this ncclComm_t.

@@ -27,7 +27,7 @@ public final class Config implements AutoCloseable {
   }
 
   /**
-   * Returns a copy, for example for a parameter group that differs in two keys.
+   * Returns a copy, for example to set other values of some keys for a parameter group.
    *
    * @return a config that is independent of this one.
    */
@@ -125,7 +125,7 @@ public final class Config implements AutoCloseable {
     return value;
   }
 
-  /** Releases the config. Plans have copied its values. A second call has no effect. */
+  /** Releases the config. Plans that were created from it are not affected. A second call has no effect. */
   @Override
   public void close() {
     handle.closeUnused();

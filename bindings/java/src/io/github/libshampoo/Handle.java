@@ -29,7 +29,7 @@ final class Handle implements Runnable {
   private volatile Thread user;
   private long address;
 
-  /** Keeps alive what the library's object uses, such as bound buffers. Replacing a buffer needs all permits. */
+  /** Java objects that the library's object uses, such as bound buffers. Replacing a buffer needs all permits. */
   Object held;
 
   Handle(Object owner, String what, long address, LongConsumer destroy) {
@@ -107,8 +107,8 @@ final class Handle implements Runnable {
   void closeWaiting() {
     if (user == Thread.currentThread()) {
       throw new ShampooException.State(
-          "the " + what + " cannot be closed by a callback that one of its calls runs; close the " + what
-              + " after that call has returned");
+          "the " + what + " cannot be closed in a callback of one of its own methods; close the " + what
+              + " after that method has returned");
     }
     cleanable.clean();
   }

@@ -14,7 +14,7 @@ import java.util.Locale;
  * Loads the native libraries from the first of these places:
  *
  * <ol>
- *   <li>the folder in the property io.github.libshampoo.library.path, if the property is set;
+ *   <li>the folder that the property io.github.libshampoo.library.path names, if the property is set;
  *   <li>the jar, if it has libraries for this platform; they are copied to a temporary folder that is deleted at exit;
  *   <li>the folders in java.library.path.
  * </ol>
@@ -24,8 +24,8 @@ final class Library {
   static final String NATIVE = "libshampoo_java.so";
 
   /**
-   * Libraries in the jar. Java loads only NATIVE. The dynamic linker loads libshampoo.so.0 from the folder of NATIVE,
-   * and libshampoo.so.0 loads libshampoo_cuda.so from this folder. libshampoo_cuda.so is optional.
+   * Libraries in the jar. Java loads only libshampoo_java.so (NATIVE). The dynamic linker loads libshampoo.so.0 from
+   * the same folder, and libshampoo.so.0 loads libshampoo_cuda.so from it. libshampoo_cuda.so is optional.
    */
   private static final List<String> FILES = List.of("libshampoo.so.0", NATIVE, "libshampoo_cuda.so");
 

@@ -19,7 +19,7 @@ import java.util.Set;
  * range of addresses.
  *
  * <p>A Memory of a buffer keeps the buffer alive. The caller must keep two kinds of memory valid while they are bound:
- * memory at an address, and memory of a MemorySegment whose asByteBuffer() is bound.
+ * memory that was passed as an address, and memory of a MemorySegment whose asByteBuffer() is bound.
  */
 public final class Memory {
   private final Buffer buffer;
@@ -124,8 +124,8 @@ public final class Memory {
   }
 
   /**
-   * Throws if the buffer cannot contain elements of the dtype, the size is not exactly that of the elements, or the
-   * memory is a buffer but the device is a GPU. Throws if written is true and the buffer is read-only.
+   * Throws if the buffer cannot contain elements of the dtype, if the size is not exactly that of the elements, if the
+   * memory is a buffer but the device is a GPU, or if {@code written} is true but the buffer is read-only.
    *
    * @param what description of the memory, with which the error message begins.
    * @param written whether the library writes to the memory.

@@ -4,8 +4,7 @@ package io.github.libshampoo;
 
 /**
  * Role of a parameter in the model. With the methods "shampoo", "soap" and "kl_shampoo", only parameters with the role
- * HIDDEN have factor matrices, unless the key "route" is off. A bias or a scale that is stored as a vector needs no
- * role.
+ * HIDDEN have factor matrices, unless route=off is set. A bias or a scale that is stored as a vector needs no role.
  */
 public enum ModelRole {
   /** A weight inside the model. */

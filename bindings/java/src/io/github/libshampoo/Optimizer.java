@@ -238,7 +238,8 @@ public final class Optimizer implements AutoCloseable {
    * @throws ShampooException.State if a parameter has not been bound; the message names it.
    * @throws ShampooException.Numeric if a gradient is not finite, or a state would overflow; the message names the
    *     parameter.
-   * @throws ShampooException.Invalid if a bound scalar is out of range, or the inputs of the ranks differ.
+   * @throws ShampooException.Invalid if a bound scalar is out of range, a key has different values on different
+   *     ranks, or a gradient is missing on some ranks only.
    * @throws ShampooException.Collective if an exchange failed, in this step or an earlier one.
    */
   public void step() {

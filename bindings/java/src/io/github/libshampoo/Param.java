@@ -25,7 +25,7 @@ public final class Param implements Cloneable {
   private long[] localShape = {};
 
   /**
-   * Describes a float32 parameter in group 0 that is not sharded.
+   * Describes a float32 parameter that is in group 0 and is not sharded.
    *
    * @param name a name that is unique in the plan and the same in every run, because checkpoints identify parameters by
    *     name.
@@ -159,8 +159,8 @@ public final class Param implements Cloneable {
   /**
    * Declares that this rank holds a flat shard: consecutive elements of the row-major flattened parameter.
    *
-   * @param offset index of the first element.
-   * @param count number of elements; may be 0.
+   * @param offset index of the shard's first element in the flattened parameter.
+   * @param count number of elements of the shard; may be 0.
    * @return the changed copy.
    */
   public Param flatShard(long offset, long count) {
@@ -175,7 +175,7 @@ public final class Param implements Cloneable {
    * Declares that this rank holds a rectangle of the parameter. A plan checks that there are an offset and an extent
    * for each dim.
    *
-   * @param offset first index along each dim.
+   * @param offset first index of the rectangle along each dim.
    * @param extent size of the rectangle along each dim.
    * @return the changed copy.
    */
@@ -239,7 +239,7 @@ public final class Param implements Cloneable {
 
   /**
    * Returns the struct that describes the parameter. {@code dims} is the number of dims of the parameter in the plan.
-   * For {@link Plan#addShard}, the shape in this object may have another number of dims, because it is not read.
+   * For {@link Plan#addShard}, the shape in this object may have another number of dims, because nothing reads it.
    */
   shampoo_param_desc toRaw(int dims) {
     checkRectangle(dims);

@@ -208,8 +208,8 @@ public final class Plan implements AutoCloseable {
   /**
    * Returns the number of bytes that an optimizer with this plan allocates or sends on a rank.
    *
-   * @param what "state", "workspace", "total" (the sum of state and workspace), or "comm" (what the rank sends in a
-   *     step).
+   * @param what "state", "workspace", "total" (the sum of state and workspace), or "comm" (the bytes that the rank
+   *     sends in a step).
    * @param rank replica rank or, with "shard_mode=gather", replica rank * number of shards + shard rank; -1: this rank.
    * @return the number of bytes.
    * @throws ShampooException.Invalid if {@code what} is unknown, or the rank is out of range.

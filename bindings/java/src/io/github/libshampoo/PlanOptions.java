@@ -30,7 +30,7 @@ public final class PlanOptions {
   /**
    * Sets the number of threads that work on a step, including the calling thread.
    *
-   * @param count number of threads; 0 (default) uses the key "threads".
+   * @param count number of threads; 0 (default) selects the value of the key "threads".
    * @return this.
    */
   public PlanOptions threads(int count) {

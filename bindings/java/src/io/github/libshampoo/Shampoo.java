@@ -159,17 +159,17 @@ public final class Shampoo {
 
   /**
    * Computes the inverse root of a symmetric matrix in the same way as a step: x = (a + e I)^(-exponent_multiplier *
-   * rootDen / rootNum). If the key epsilon is set, e is epsilon; with root_method higher_order, epsilon is relative to
-   * a bound on the largest eigenvalue. Otherwise e is root_relative_epsilon times the mean eigenvalue of {@code a},
+   * rootDen / rootNum). If the key epsilon is above 0, e is epsilon or, with root_method=higher_order, epsilon times a
+   * bound on the largest eigenvalue. Otherwise e is root_relative_epsilon times the mean eigenvalue of {@code a},
    * which is the trace divided by n.
    *
-   * @param config config whose keys "epsilon", "exponent_multiplier" and "root_..." are used.
+   * @param config config whose keys "epsilon", "exponent_multiplier", "row_sum_epsilon" and "root_..." are used.
    * @param n number of rows and of columns of the matrix, 1 to 32750.
    * @param dtype type of {@code a} and {@code x}: F32 or F64.
    * @param a direct buffer of n * n elements, row-major. Elements above the diagonal are not read.
    * @param x direct buffer of n * n elements, which receives the root. It may be the buffer {@code a}.
-   * @param rootNum numerator of the order of the root, at least 1. It is 4 for the inverse fourth root.
-   * @param rootDen denominator of the order, at least 1. It is 1 for the inverse fourth root.
+   * @param rootNum numerator of the degree of the root, at least 1. It is 4 for the inverse fourth root.
+   * @param rootDen denominator of the degree, at least 1. It is 1 for the inverse fourth root.
    * @return how the root was computed.
    * @throws ShampooException.Invalid if an argument is out of range, or a buffer has the wrong size or type.
    * @throws ShampooException.Numeric if {@code a} contains NaN or infinity, or the root is not finite; x is unchanged.

@@ -6,7 +6,7 @@ import java.util.OptionalLong;
 
 /**
  * An error of the library, with a subclass for each status. The message names the argument or key that is wrong, its
- * value and what was expected, and explains what to do. A call that fails changes nothing, unless its documentation
+ * value and the expected values, and explains the remedy. A call that fails changes nothing, unless its documentation
  * says otherwise.
  */
 public class ShampooException extends RuntimeException {
