@@ -102,7 +102,7 @@ const Key kKeys[] = {
             "the direction by the formula of the grafting method of this name: filtered gradient / (sqrt(second "
             "moment) + epsilon). For sgd, the direction is the filtered gradient. Each method has its own defaults. "
             "Creating a plan fails if the config of a group sets a key that the method of the group does not read, "
-            "unless the value is the default of the key.",
+            "unless the value is the default of the key. Values that shampoo_config_clone has copied are ignored.",
      .choices = kMethodNames, .choose = Choose<&Settings::method>},
     {.name = "lr", .type = KeyType::kF64, .default_text = "0.001",
      .doc = "Learning rate: the update is -lr times the direction. The default is 0.003 for methods soap and "
@@ -148,9 +148,9 @@ const Key kKeys[] = {
      .methods = kShampoo, .least = 0, .number = &Settings::root_relative_epsilon, .changeable = true},
     {.name = "momentum", .type = KeyType::kF64, .default_text = "0",
      .doc = "Decay of the momentum M. A step replaces M by momentum * M + P, where P is the direction after "
-            "preconditioning, grafting and decoupled weight decay. Without use_nesterov, the step then uses M as the "
-            "direction. If momentum_dampening is set, P is multiplied by 1 - momentum_dampening in this sum. 0: no "
-            "momentum, and no state for it.",
+            "preconditioning, grafting and weight decay of every type except coupled. The step then uses M as the "
+            "direction or, with use_nesterov, P + momentum * M. If momentum_dampening is set, P is multiplied by 1 - "
+            "momentum_dampening in this sum. 0: no momentum, and no state for it.",
      .methods = kAllMethods & ~kMuon, .least = 0, .most = 1, .most_open = true, .number = &Settings::momentum,
      .changeable = true},
     {.name = "use_nesterov", .type = KeyType::kBool, .default_text = "false",
@@ -263,14 +263,15 @@ const Key kKeys[] = {
      .methods = kShampoo, .number = &Settings::exponent_multiplier},
     {.name = "use_bias_correction", .type = KeyType::kBool, .default_text = "true",
      .doc = "Correct averages for their start from 0: a step divides them by 1 - decay^t. The filtered gradient is "
-            "divided by 1 - beta1^t. With method shampoo and a beta2 below 1, factor matrices are divided by 1 - "
-            "beta2^t. With method soap and basis_order=before, factor matrices are divided by 1 - shampoo_beta^t. "
-            "Method soap with basis_order=after and method kl_shampoo do not divide factor matrices. With methods soap "
-            "and adam, and with kl_shampoo for tensors without factor matrices, the second moment is divided by 1 - "
-            "beta2^t. The second moment of grafting=adam is always corrected, even if this key is false. t is the "
-            "number of the step of the group or, with methods soap and kl_shampoo, of the update of the block. For "
-            "factor matrices, t counts only the steps that update them (factor_update_frequency). The default is false "
-            "for method kl_shampoo.",
+            "divided by 1 - beta1^t or, if beta3 differs from beta1, by 1 - beta3 beta1^(t-1). With method shampoo "
+            "and a beta2 below 1, factor matrices are divided by 1 - beta2^t. With method soap and "
+            "basis_order=before, factor matrices are divided by 1 - shampoo_beta^t. Method soap with "
+            "basis_order=after and method kl_shampoo do not divide factor matrices. With methods soap and adam, and "
+            "with kl_shampoo for tensors without factor matrices, the second moment is divided by 1 - beta2^t. The "
+            "second moment of grafting=adam is always corrected, even if this key is false. t is the number of the "
+            "step of the group or, with methods soap and kl_shampoo, of the update of the block. For factor matrices, "
+            "t counts only the steps that update them (factor_update_frequency). The default is false for method "
+            "kl_shampoo.",
      .flag = &Settings::use_bias_correction},
     {.name = "grafting", .type = KeyType::kChoice, .default_text = "adam",
      .doc = "Method that determines the length of the direction. The direction of each block is scaled to the length "
@@ -499,12 +500,13 @@ const Key kKeys[] = {
      .methods = kSoap, .off_text = "0", .least = 0, .most = 1, .most_open = true,
      .number = &Settings::relative_epsilon},
     {.name = "factor_correction", .type = KeyType::kChoice, .default_text = "none",
-     .doc = "Term that a step adds to the factor matrix of a dimension. none: the product of the gradient with itself, "
-            "summed over all other dimensions (for a matrix G: G G^T or G^T G). kl: the same product of a gradient "
-            "that has been whitened along all other dimensions. Method soap whitens the gradient along a dimension by "
-            "dividing it by the square roots of the eigenvalues of the factor matrix of that dimension, as in KL-SOAP "
-            "(arXiv 2509.03378). Method shampoo multiplies the gradient by the current inverse root of that dimension "
-            "instead. Method kl_shampoo always uses kl.",
+     .doc = "Term that a step adds to the factor matrix of a dimension. none: the product of the gradient with "
+            "itself, summed over all other dimensions (for a matrix G: G G^T or G^T G). kl: this product of a "
+            "gradient that has been whitened along all other dimensions; with methods soap and kl_shampoo, it is then "
+            "divided by the product of the lengths of the other dimensions. Method soap whitens the gradient along a "
+            "dimension by dividing it by the square roots of the eigenvalues of the factor matrix of that dimension, "
+            "as in KL-SOAP (arXiv 2509.03378). Method shampoo multiplies the gradient by the current inverse root of "
+            "that dimension instead. Method kl_shampoo always uses kl.",
      .methods = kShampoo | kSoap, .choices = kFactorTermNames, .choose = Choose<&Settings::factor_correction>},
     {.name = "kl_eigenvalues", .type = KeyType::kChoice, .default_text = "ema",
      .doc = "How the eigenvalues of factor matrices are estimated with factor_correction=kl or method kl_shampoo. ema: "

@@ -89,7 +89,7 @@ Status CheckAverages(const Settings& settings) {
                    ": expected averaging=none, or ", expected);
   };
   if (settings.momentum != 0) {
-    return reject("momentum", "which the average of iterates replaces", "momentum=0");
+    return reject("momentum", "because the average of iterates replaces momentum", "momentum=0");
   }
   if (settings.controls_norm()) {
     return reject("norm_control or update_floor",

@@ -1,6 +1,6 @@
 // Copyright The libshampoo authors.
 // SPDX-License-Identifier: Apache-2.0
-// Sorts search results: guides first, then the reference, then decisions, examples and the changelog. If the
+// Moves the reference slightly down in search results, and decisions, examples and the changelog further down. If the
 // name of a page begins with a name in LATER, the number after this name is subtracted from the page's score. The
 // numbers in Scorer are Sphinx's defaults. Scorer is a "var" because searchtools.js declares the same name.
 const LATER = [["docs/adr", 10], ["examples", 10], ["CHANGELOG", 10], ["reference", 1]];

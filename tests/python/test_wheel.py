@@ -103,7 +103,7 @@ def check_paths(wheel: Path, folder: Path) -> None:
 
 
 def stripped_library(folder: Path) -> Path:
-    """Return a stripped copy of the library. With patchelf, add a search path to the copy: no wheel may keep it."""
+    """Return a stripped copy of the library. If patchelf is installed, the copy has a search path: wheels must not."""
     library = folder / "libshampoo.so.0"
     run(["strip", "--strip-unneeded", "-o", library, from_environment("SHAMPOO_LIBRARY")])
     if shutil.which("patchelf") is not None:

@@ -27,7 +27,9 @@ struct PlacementOptions {
   std::vector<std::string> balances = {"bytes", "cost"};
   bool gather = false;  // true: shard_mode=gather; false: shard_mode=local
   int shards = 1;
-  int group = 0;  // largest number of ranks in a group of replicas; 0: all replicas form one group
+  // Largest number of replicas that divide the blocks among themselves. Several such groups of replicas repeat the
+  // work. 0: all replicas form one group.
+  int group = 0;
   int block = 1024;
   int frequency = 50;
   int steps = 10000;  // number of steps over which the cost of roots is averaged

@@ -209,8 +209,8 @@ typedef struct shampoo_optimizer shampoo_optimizer;
  * Simple API: tensors and a string of options in, an optimizer out
  *
  * For one process that updates its parameters in place. The full API adds parameter groups, other dtypes for gradients,
- * other arrays for the new parameters, several ranks, and memory and threads of the caller. Functions that take an
- * optimizer, such as shampoo_optimizer_set() for a learning-rate schedule, also accept one from shampoo_create().
+ * separate arrays for the updated parameters, several ranks, and memory and threads of the caller. Functions that take
+ * an optimizer, such as shampoo_optimizer_set() for a learning-rate schedule, also accept one from shampoo_create().
  * ================================================================================================================= */
 
 /**

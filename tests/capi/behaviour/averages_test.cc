@@ -268,8 +268,8 @@ TEST_CASE("the error of an export with a bad argument names the argument and the
 TEST_CASE("creating a plan fails if averaging or weight_ema is combined with an unsupported value of another key") {
   const auto reject = [](const Keys& keys, const char* text) { CHECK(PlanError("averaging=gpa" + keys) == text); };
   reject(kSgd + "momentum=0.9",
-         "key averaging: the value gpa is not allowed with momentum, which the average of iterates replaces: expected "
-         "averaging=none, or momentum=0");
+         "key averaging: the value gpa is not allowed with momentum, because the average of iterates replaces "
+         "momentum: expected averaging=none, or momentum=0");
   reject(kSgd + "norm_control=relative",
          "key averaging: the value gpa is not allowed with norm_control or update_floor, because these keys use the "
          "norm of the parameter, but a step changes the newest iterate instead: expected averaging=none, or "

@@ -53,8 +53,8 @@ struct Model {
   const char* block_dim;
 };
 
-struct Trained : Rank {
-  explicit Trained(const Model& model) : Rank(SpecOf(model)) { RequireOk(); }
+struct CheckedRank : Rank {
+  explicit CheckedRank(const Model& model) : Rank(SpecOf(model)) { RequireOk(); }
 
   static RankSpec SpecOf(const Model& model) {
     return {.keys =
@@ -87,24 +87,23 @@ void Check(const Model& model, const char* other_dim) {
     Require(taken <= kMax, "that is more than 64 MiB");
   };
   {
-    Trained trained(model);
-    std::printf("%lld MiB of state in %zu blocks\n", static_cast<long long>(trained.StateBytes() >> 20),
-                trained.Blocks());
-    Require(trained.StateBytes() >= kMinState, "the state has less than 256 MiB");
-    report("save", PeakOf([&] { trained.Save(directory); }));
-    report("second save", PeakOf([&] { trained.Save(directory); }));
+    CheckedRank saved(model);
+    std::printf("%lld MiB of state in %zu blocks\n", static_cast<long long>(saved.StateBytes() >> 20), saved.Blocks());
+    Require(saved.StateBytes() >= kMinState, "the state has less than 256 MiB");
+    report("save", PeakOf([&] { saved.Save(directory); }));
+    report("second save", PeakOf([&] { saved.Save(directory); }));
     report("load into a loaded optimizer", PeakOf([&] {
-             trained.Load(directory);  // the second load then overwrites a loaded state
-             trained.Load(directory);
+             saved.Load(directory);  // the second load then overwrites a loaded state
+             saved.Load(directory);
            }));
   }
   {
-    Trained fresh(model);
-    report("load", PeakOf([&] { fresh.Load(directory); }));
+    CheckedRank loaded(model);
+    report("load", PeakOf([&] { loaded.Load(directory); }));
   }
-  Trained resharded({model.rows, model.columns, other_dim});
-  report("load into other blocks", PeakOf([&] { resharded.Load(directory); }));
-  report("second load into other blocks", PeakOf([&] { resharded.Load(directory); }));
+  CheckedRank with_other_blocks({model.rows, model.columns, other_dim});
+  report("load into other blocks", PeakOf([&] { with_other_blocks.Load(directory); }));
+  report("second load into other blocks", PeakOf([&] { with_other_blocks.Load(directory); }));
 }
 
 }  // namespace

@@ -83,7 +83,7 @@ TEST_CASE("a step with more blocks than one call of cuBLAS accepts equals the st
   CHECK(Distance(pair.device.ParamValues(0), pair.host.ParamValues(0)) < 1e-6);
 }
 
-TEST_CASE("after buffers are bound again a step passes the addresses of at most 64 parameters in each launch" *
+TEST_CASE("after buffers are bound again, a step passes the addresses of at most 64 parameters in each launch" *
           NeedsFake()) {
   const Stage stage;
   ModelSpec spec;

@@ -519,7 +519,7 @@ def changes() -> list[tuple[str, str, Constants]]:
     of_newton = [("2 of 2 |A|", changed(z_two=2.02))]
     of_higher_order = [
         ("1.001 -> 1.002", changed(c_floor=1.002)),
-        ("c without - e", changed(c_without_epsilon=True)),
+        ("c without the term -e", changed(c_without_epsilon=True)),
         ("lambda not updated", changed(lambda_before_epsilon=True)),
         ("||A|| for lambda", changed(lambda_is_norm=True)),
         ("1e-16", changed(epsilon_floor=1.01e-16)),

@@ -31,7 +31,9 @@ struct BasisTables {
   // RotateMoments(), which convert the second moment.
   void* rotations;
   void* products;  // intermediate results
-  void* rotated;   // the products q^T A q that CompareBases() reads; empty if basis_tolerance is 0
+  // The products q^T A q that CompareBases() reads, of a basis q and its scaled factor matrix A. Empty if
+  // basis_tolerance is 0.
+  void* rotated;
 };
 
 struct BasisArgs {
@@ -84,8 +86,8 @@ cudaError_t AddRelativeEpsilon(cudaStream_t stream, const BasisArgs& args);
 cudaError_t UpdateGrafting(cudaStream_t stream, const BasisArgs& args);
 // Updates the filtered gradient and the second moment with the rotated gradient, and writes the direction in the
 // eigenbases. With grafting, also replaces the rotated gradient by the filtered gradient. If the gradient only
-// initializes a block, the direction is 0. In this case, also writes 0 to `second`, into which the direction is
-// otherwise rotated back. The rotation may therefore be omitted if no other block of the batch needs it.
+// initializes a block, the direction is 0, and this function also writes 0 to `second`. For other blocks, a later
+// operation rotates the direction back into `second`; it may be omitted if the batch has no other blocks.
 cudaError_t FilterInBases(cudaStream_t stream, const BasisArgs& args);
 // Replaces the filtered gradient in `first` by the direction of the grafting method. For each tile, also computes the
 // sum of the squares of this direction.
@@ -105,7 +107,7 @@ cudaError_t StartEigenvalues(cudaStream_t stream, const BasisArgs& args);
 // Updates factor matrices with the gradient products in the batch's matrices. initializes: true selects the blocks
 // that the gradient initializes, and false selects all other blocks.
 cudaError_t UpdateBasisFactors(cudaStream_t stream, const BasisArgs& args, bool initializes);
-// Converts the eigenvalues that NextEigenvalues() has computed to scales, and stores these in the state (ScalesOf).
+// Stores the inverse square roots of the eigenvalues that NextEigenvalues() has computed in the state (ScalesOf()).
 cudaError_t StoreEigenvalues(cudaStream_t stream, const BasisArgs& args);
 
 // basis_refresh_kernels.cu

@@ -355,7 +355,7 @@ Status Engine::ReadReport(int64_t ticket, StepReport* out) {
 }
 
 // Copies the report, and tries again if a step was writing the report during the copy (see HostReport). Some calls read
-// the report without waiting for the step, and no call waits for replays of captured steps.
+// the report without waiting for the step, and ReadReport() waits for no replays.
 Status Engine::CopyReport(StepReport* out) const {
   const auto* const report = reinterpret_cast<const HostReport*>(host_memory_.host());
   constexpr int kMaxTries = 1 << 20;  // the device writes the report within microseconds

@@ -27,7 +27,8 @@
 namespace shampoo::cuda {
 
 // The plugin's part of one optimizer: data for kernels (Tables), working memory, streams and handles, and the functions
-// that use them. The comments in the struct Table (interface.h) describe the public functions.
+// that use them. The plugin exports the public functions through the struct Table (interface.h), whose comments
+// describe them.
 struct Engine {
  public:
   static Status Create(const EngineDesc& desc, std::unique_ptr<Engine>* out);
