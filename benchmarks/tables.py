@@ -228,8 +228,8 @@ def cost(summary: Summary, others: dict[str, Summary]) -> str:
             f"{settings['steps']} steps, the time of the update is the median over the runs. The table shows the mean "
             f"of these medians. The model has {summary['parameters']} parameters. The columns with tokens show the "
             f"share of the update in the time of a training step with this number of tokens per batch. The last column "
-            f"shows the smallest number of tokens per batch with which a method reaches AdamW's final loss sooner than "
-            f"AdamW. This column is computed from the steps to this loss in the part language_model, where a batch has "
+            f"shows the numbers of tokens per batch with which a method reaches AdamW's final loss sooner than AdamW; a "
+            f"number alone is the smallest. This column is computed from the steps to this loss in the part language_model, where a batch has "
             f"{summary['model']['batch'] * context} tokens.")  # fmt: skip
     return with_notes(table(heads, rows), [origin(summary), note])
 

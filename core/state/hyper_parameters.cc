@@ -37,7 +37,7 @@ Status CheckEpsilon(const Settings& settings, const Key& key, double value) {
                            : settings.root_relative_epsilon > 0 ? "root_relative_epsilon"
                                                                 : "epsilon";
   return Invalid("key ", key.name, ": the value ", value, " is not allowed while ", used, " is in use: expected ",
-                 is_in_use ? Cat("> 0")
+                 is_in_use ? "> 0"
                            : Cat("0; to use ", key.name, " instead, make a new plan with a config that sets ", key.name,
                                  ", but not ", used));
 }

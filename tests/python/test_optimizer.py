@@ -310,8 +310,8 @@ def test_a_number_or_a_string_in_place_of_arrays_is_rejected() -> None:
     for value in (3, "abc", b"abc"):
         with pytest.raises(TypeError, match=f"gradient arrays: the value is {value!r}; expected a mapping or"):
             opt.step(value)
-    for wrong in (3, [{"params": 3}]):
-        with pytest.raises(TypeError, match="params: int; expected a mapping, a sequence of arrays, or groups"):
+    for wrong, kind in ((3, "int"), ([{"params": 3}], "int"), ("abc", "str"), ([{"params": "abc"}], "str")):
+        with pytest.raises(TypeError, match=f"params: {kind}; expected a mapping, a sequence of arrays, or groups"):
             libshampoo.Optimizer(wrong)
 
 

@@ -1084,7 +1084,7 @@ extern "C" {
     /// "second_moment" add a state, and others do not. For each of the two keys, if the saved value and the value of the
     /// optimizer both add a state, these values must match. The checkpoint must have every state that the optimizers need
     /// (docs/checkpoints.md). Other hyper-parameters are those of the loading optimizer; the log lists the differences. The
-    /// key "on_block_mismatch" says what happens to blocks that the checkpoint does not have, for example because
+    /// key "on_block_mismatch" selects how to treat blocks that the checkpoint does not have, for example because
     /// "shard_mode" is local and the number of shards differs; by default the load fails. A load that fails leaves the
     /// optimizers unchanged, with one exception: a failure while large states are written can make the optimizers unusable.
     /// Steps then fail with SHAMPOO_E_STATE until a load succeeds. The call is collective over world, and blocks until the
